@@ -1,0 +1,112 @@
+//! The handle with which a program uses a running node.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::snapshot::Snapshot;
+use crate::protocol::JoinOutcome;
+
+/// The node has stopped; the handle only shows its last snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the node has stopped")]
+pub struct Stopped;
+
+/// How one join address, as it was given, answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinResult {
+    /// The address or name as given.
+    pub address: String,
+    /// How it ended. A name with several addresses counts as joined when one of them admits.
+    pub outcome: Result<JoinOutcome, ResolveError>,
+}
+
+/// A join address that is no address and does not resolve.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{address} cannot be resolved ({reason}); check the name and the DNS server")]
+pub struct ResolveError {
+    /// What was given.
+    pub address: String,
+    /// What the resolver said.
+    pub reason: String,
+}
+
+/// How many members acknowledged a leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaveReport {
+    /// Members that know.
+    pub acknowledged: usize,
+    /// Members that were alive.
+    pub expected: usize,
+}
+
+/// What a handle asks of the driver.
+pub(super) enum Command {
+    Join {
+        addresses: Vec<String>,
+        reply: oneshot::Sender<Vec<JoinResult>>,
+    },
+    Leave {
+        reply: oneshot::Sender<LeaveReport>,
+    },
+}
+
+/// A running node, as its program sees it. Cheap to clone; the node stops when `leave` has
+/// completed or when the last handle is dropped.
+#[derive(Clone)]
+pub struct Node {
+    pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(super) changes: watch::Receiver<u64>,
+    pub(super) commands: mpsc::Sender<Command>,
+}
+
+impl Node {
+    /// The newest picture of the table. Never waits.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Follows the snapshot's index: the receiver wakes when it has grown, and sees `Err` from
+    /// `changed` when the node has stopped.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// Contacts `addresses` (each `host[:port]`, IP address or DNS name) and waits until every one
+    /// has answered or failed. Those that failed are retried in the background.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the node has stopped.
+    pub async fn join(&self, addresses: Vec<String>) -> Result<Vec<JoinResult>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands
+            .send(Command::Join { addresses, reply })
+            .await
+            .map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// Tells all alive members that this node leaves, waits for their acknowledgements (at most
+    /// the leave timeout), and stops the node. A second call gets the same answer.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the node had stopped already.
+    pub async fn leave(&self) -> Result<LeaveReport, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands
+            .send(Command::Leave { reply })
+            .await
+            .map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// Waits until the node has stopped.
+    pub async fn stopped(&self) {
+        let mut changes = self.changes.clone();
+        while changes.changed().await.is_ok() {}
+    }
+}

@@ -1,0 +1,111 @@
+//! What readers see: an immutable picture of the table, replaced as a whole.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::member::{Generation, Incarnation, Metadata, NodeId, NodeName, Status, Version};
+use crate::protocol::Stats;
+
+/// One consistent picture of the node and its table.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The cluster's name.
+    pub cluster: String,
+    /// This node's name.
+    pub local: NodeName,
+    /// Counts changes of name, address, status, generation, incarnation, tags and services. Never
+    /// goes backwards, also across restarts: it starts at the generation times 2^20.
+    pub index: u64,
+    /// Equal on two nodes exactly when their tables are equal (suspect counted as alive).
+    pub fingerprint: u64,
+    /// All listed members, this node included, sorted by name.
+    pub members: Vec<MemberView>,
+    /// This node itself.
+    pub node: NodeView,
+}
+
+impl Snapshot {
+    /// How many members have `status`.
+    #[must_use]
+    pub fn count(&self, status: Status) -> usize {
+        self.members
+            .iter()
+            .filter(|member| member.status == status)
+            .count()
+    }
+
+    /// The member of this name, ignoring case.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&MemberView> {
+        self.members
+            .iter()
+            .find(|member| member.name.as_str().eq_ignore_ascii_case(name))
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberView {
+    /// Name.
+    pub name: NodeName,
+    /// Gossip address; unknown until the member's own record has arrived.
+    pub address: Option<SocketAddr>,
+    /// Status in this node's view.
+    pub status: Status,
+    /// Whether it is this node.
+    pub local: bool,
+    /// Restart number.
+    pub generation: Generation,
+    /// Heartbeat version; a sample.
+    pub version: Version,
+    /// Refutation counter.
+    pub incarnation: Incarnation,
+    /// Decades of evidence against it: of the open case, else of the silence of its heartbeats; a
+    /// sample, 0 to 1e6.
+    pub phi: f64,
+    /// Smoothed round trip; a sample; unknown before the first answer.
+    pub rtt: Option<Duration>,
+    /// When this node learnt of the present status.
+    pub since: SystemTime,
+    /// Tags, services and wire versions.
+    pub metadata: Option<Arc<Metadata>>,
+    /// Whether the verdict is this node's alone, reached without contact to anybody, and not told.
+    pub isolated_verdict: bool,
+}
+
+/// This node's own state.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    /// Tells a restart from a stranger with the same name.
+    pub node_id: NodeId,
+    /// Where the gossip socket is bound.
+    pub bound: SocketAddr,
+    /// Whether it serves its purpose.
+    pub readiness: Readiness,
+    /// Whether it has lost contact with everybody.
+    pub isolated: bool,
+    /// 0 = healthy, to 8 = its own timers are always late.
+    pub local_health: u32,
+    /// Share of its own probes of live members that went unanswered in time, 0 to 1.
+    pub miss_rate: f64,
+    /// When the process started the node.
+    pub started: SystemTime,
+    /// Updates waiting to be pushed.
+    pub queued_updates: usize,
+    /// Counters.
+    pub stats: Stats,
+}
+
+/// Whether a node is of use to its clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Readiness {
+    /// Has not yet exchanged tables with any join address; keeps trying.
+    Joining,
+    /// Every join address refused this node's generation as ahead of the clock.
+    ClockAhead,
+    /// Serves.
+    Ready,
+    /// Leaves, or has left.
+    Leaving,
+}

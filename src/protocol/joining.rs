@@ -1,0 +1,292 @@
+//! Joining: asking to be admitted, and admitting others without giving a name away twice.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::dissemination::{Form, Urgency};
+use super::join_book::JoinState;
+use super::probe::Purpose;
+use super::updates::Source;
+use super::{
+    Event, JoinOutcome, Life, Node, Outbox, Peer, RefusalReason, Rejection, StreamId, Timer,
+};
+use crate::member::{Generation, Metadata, NameHash, Standing};
+use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded};
+
+/// Joins that wait for an answer of the recorded holder of their name.
+const ADMISSIONS_MAX: usize = 64;
+/// Questions to the recorded holder before its silence admits the newcomer.
+const ADMISSION_PINGS: u32 = 3;
+/// Least time for each of them.
+const ADMISSION_WAIT_MIN: Duration = Duration::from_millis(30);
+
+/// A newcomer whose name is held by another instance, which is being asked whether it runs.
+#[derive(Debug)]
+pub(super) struct Admission {
+    record: RecordUpdate,
+    pings: u32,
+}
+
+impl Node {
+    /// Join through `addresses`.
+    pub(super) fn on_join(&mut self, addresses: &[SocketAddr], out: &mut Outbox) {
+        for &address in addresses {
+            if !self.joins.wish(address, self.now) {
+                self.drop_for_limit("join");
+                self.tell_join(
+                    address,
+                    JoinOutcome::Refused(RefusalReason::Unavailable),
+                    out,
+                );
+            }
+        }
+        self.on_join_due(out);
+    }
+
+    /// Tries every address that is due.
+    pub(super) fn on_join_due(&mut self, out: &mut Outbox) {
+        while let Some(address) = self.joins.take_due(self.now) {
+            if self.life == Life::Leaving {
+                self.joins.settle(address, JoinState::Itself);
+            } else {
+                self.ask_to_join(address, out);
+            }
+        }
+        self.arm_join();
+    }
+
+    fn arm_join(&mut self) {
+        match self.joins.next_due() {
+            Some(at) => self.timers.set(Timer::Join, self.now, at.since(self.now)),
+            None => self.timers.cancel(Timer::Join),
+        }
+    }
+
+    fn retry_join(&mut self, address: SocketAddr) {
+        self.joins.retry(address, self.now, &mut self.rngs.join);
+        self.arm_join();
+    }
+
+    fn tell_join(&self, address: SocketAddr, outcome: JoinOutcome, out: &mut Outbox) {
+        out.events.push(Event::Join { address, outcome });
+    }
+
+    /// `address` has admitted this node and told its table.
+    pub(super) fn on_joined(&mut self, address: SocketAddr, members: usize, out: &mut Outbox) {
+        self.wall.ahead = false;
+        self.become_ready();
+        // The own record is news here too: the server tells it, and so does the joiner.
+        let due = self.now + self.config.push_delay;
+        self.news
+            .publish(self.local.hash, Form::Record, Urgency::First, due);
+        self.tell_join(address, JoinOutcome::Joined { members }, out);
+    }
+
+    /// Tables were exchanged, or there is nobody to exchange with.
+    pub(super) fn become_ready(&mut self) {
+        if self.life == Life::Joining {
+            self.life = Life::Ready;
+        }
+    }
+
+    /// `address` did not answer.
+    pub(super) fn on_join_failed(&mut self, address: SocketAddr, out: &mut Outbox) {
+        self.retry_join(address);
+        self.tell_join(address, JoinOutcome::Unreachable, out);
+    }
+
+    /// `address` said no.
+    pub(super) fn on_refused(&mut self, address: SocketAddr, refused: &Refused, out: &mut Outbox) {
+        let own = self.own_standing().instance();
+        let itself = |holder: &RecordUpdate| holder.record.standing.instance() == own;
+        if refused.holder.iter().any(itself) {
+            self.joins.settle(address, JoinState::Itself);
+            if self.joins.is_alone() {
+                self.become_ready();
+            }
+            self.tell_join(address, JoinOutcome::Itself, out);
+            return;
+        }
+        let reason = match refused.reason {
+            RefusalCode::CLUSTER => RefusalReason::Cluster,
+            RefusalCode::NAME_CONFLICT => RefusalReason::NameConflict,
+            RefusalCode::FUTURE_GENERATION => RefusalReason::FutureGeneration,
+            RefusalCode::RECORD => RefusalReason::Record,
+            _ => RefusalReason::Unavailable,
+        };
+        self.on_join_refused(address, reason, out);
+    }
+
+    /// `address` said no, for `reason`.
+    pub(super) fn on_join_refused(
+        &mut self,
+        address: SocketAddr,
+        reason: RefusalReason,
+        out: &mut Outbox,
+    ) {
+        self.wall.ahead = reason == RefusalReason::FutureGeneration;
+        self.retry_join(address);
+        self.tell_join(address, JoinOutcome::Refused(reason), out);
+    }
+
+    /// The cluster remembers a life of this name with `generation`, which is not below the own
+    /// one. Before it was ever ready, a node takes the next, once; afterwards never, or two nodes
+    /// with one name would raise numbers against each other for ever.
+    pub(super) fn on_superseded(
+        &mut self,
+        address: SocketAddr,
+        generation: Generation,
+        out: &mut Outbox,
+    ) {
+        let may_raise = self.life == Life::Joining
+            && !self.local.raised
+            && generation >= self.local.generation
+            && !self.wall.is_ahead(self.now, generation);
+        if !may_raise {
+            self.on_join_refused(address, RefusalReason::NameConflict, out);
+            return;
+        }
+        self.raise_generation(Generation(generation.0 + 1));
+        out.events
+            .push(Event::GenerationRaised(self.local.generation));
+        self.joins.settle(address, JoinState::Waiting(self.now));
+        self.on_join_due(out);
+    }
+
+    fn raise_generation(&mut self, generation: Generation) {
+        self.local.raised = true;
+        self.local.generation = generation;
+        let Some(entry) = self.table.get(self.local.hash) else {
+            return;
+        };
+        let mut record = entry.record.clone();
+        record.standing = Standing::alive(generation, self.local.node_id);
+        record.heartbeat = self.heartbeat();
+        record.metadata = record.metadata.map(|metadata| {
+            Metadata {
+                generation,
+                ..(*metadata).clone()
+            }
+            .into()
+        });
+        let (now, config) = (self.now, &self.config);
+        self.table
+            .merge(now, &record, Age(0), || Peer::new(now, config));
+    }
+
+    /// Somebody asks to be admitted.
+    pub(super) fn on_join_request(
+        &mut self,
+        stream: StreamId,
+        _from: SocketAddr,
+        joiner: RecordUpdate,
+        out: &mut Outbox,
+    ) {
+        let member = joiner.record.name.hash();
+        if let Err(reason) = self.check_record(&joiner.record) {
+            self.reject(reason);
+            let code = match reason {
+                Rejection::FutureGeneration => RefusalCode::FUTURE_GENERATION,
+                Rejection::NameCollision => RefusalCode::NAME_CONFLICT,
+                _ => RefusalCode::RECORD,
+            };
+            self.refuse(stream, code, None, out);
+        } else if member == self.local.hash {
+            self.refuse(stream, RefusalCode::NAME_CONFLICT, Some(member), out);
+        } else if self.life == Life::Leaving {
+            self.refuse(stream, RefusalCode::UNAVAILABLE, None, out);
+        } else if self.must_ask_holder(member, &joiner) {
+            self.ask_holder(stream, member, joiner, out);
+        } else {
+            self.admit(stream, &joiner, out);
+        }
+    }
+
+    /// Whether another instance that may be running holds the name.
+    fn must_ask_holder(&self, member: NameHash, joiner: &RecordUpdate) -> bool {
+        self.table.get(member).is_some_and(|held| {
+            held.record.standing.node_id != joiner.record.standing.node_id
+                && held.record.standing.status.is_active()
+        })
+    }
+
+    /// Asks the recorded holder of the name whether it runs (DESIGN: it is settled by a probe, not
+    /// by the order in which claims arrive).
+    fn ask_holder(
+        &mut self,
+        stream: StreamId,
+        member: NameHash,
+        record: RecordUpdate,
+        out: &mut Outbox,
+    ) {
+        if self.admissions.len() >= ADMISSIONS_MAX {
+            self.drop_for_limit("admission");
+            self.refuse(stream, RefusalCode::UNAVAILABLE, None, out);
+            return;
+        }
+        self.admissions
+            .insert(stream, Admission { record, pings: 1 });
+        self.ping_holder(stream, member, out);
+    }
+
+    fn ping_holder(&mut self, stream: StreamId, member: NameHash, out: &mut Outbox) {
+        self.ping(member, Purpose::Admission(stream), out);
+        let wait = self.ack_timeout(member).max(ADMISSION_WAIT_MIN);
+        self.timers.set(Timer::Admission(stream), self.now, wait);
+    }
+
+    /// The holder has not answered yet: ask again, or admit.
+    pub(super) fn on_admission_step(&mut self, stream: StreamId, out: &mut Outbox) {
+        let Some(admission) = self.admissions.get_mut(&stream) else {
+            return;
+        };
+        if admission.pings < ADMISSION_PINGS {
+            admission.pings += 1;
+            let member = admission.record.record.name.hash();
+            self.ping_holder(stream, member, out);
+        } else {
+            self.admit_pending(stream, out);
+        }
+    }
+
+    /// The holder answers: the newcomer is a stranger with a taken name.
+    pub(super) fn refuse_admission(
+        &mut self,
+        stream: StreamId,
+        holder: NameHash,
+        out: &mut Outbox,
+    ) {
+        if self.admissions.remove(&stream).is_some() {
+            self.timers.cancel(Timer::Admission(stream));
+            self.refuse(stream, RefusalCode::NAME_CONFLICT, Some(holder), out);
+        }
+    }
+
+    /// The holder does not run: the newcomer replaces it.
+    pub(super) fn admit_pending(&mut self, stream: StreamId, out: &mut Outbox) {
+        if let Some(admission) = self.admissions.remove(&stream) {
+            self.timers.cancel(Timer::Admission(stream));
+            self.admit(stream, &admission.record, out);
+        }
+    }
+
+    fn admit(&mut self, stream: StreamId, joiner: &RecordUpdate, out: &mut Outbox) {
+        let member = joiner.record.name.hash();
+        let claimed = joiner.record.standing;
+        if let Some(held) = self.table.get(member) {
+            let held = held.record.standing;
+            let same_life = held.instance() == claimed.instance() && !held.forgotten;
+            if held.generation >= claimed.generation && !same_life {
+                let superseded = Superseded {
+                    generation: held.generation,
+                };
+                self.answer_one(stream, Message::Superseded(superseded), out);
+                return;
+            }
+        }
+        self.adopt_record(joiner, Source::Told, out);
+        // Serving a join is an exchange of tables too.
+        self.become_ready();
+        self.answer_table(stream, out);
+    }
+}

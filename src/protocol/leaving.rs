@@ -1,0 +1,108 @@
+//! Leaving: telling every member, and waiting until it knows.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::dissemination::Form;
+use super::probe::Purpose;
+use super::{Event, Life, Node, Outbox, Timer};
+use crate::member::{NameHash, Status};
+use crate::time::Instant;
+
+/// Pause between two rounds of telling those that have not acknowledged.
+const ROUND: Duration = Duration::from_millis(100);
+/// Members told in one round: a large cluster is told in several.
+const ROUND_MEMBERS_MAX: usize = 200;
+
+/// The state of leaving.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    untold: BTreeSet<NameHash>,
+    expected: usize,
+    acknowledged: usize,
+    until: Instant,
+    completed: bool,
+}
+
+impl Node {
+    /// Leave: the own status is Left from now on, and is never refuted.
+    pub(super) fn on_leave(&mut self, timeout: Duration, out: &mut Outbox) {
+        if self.leaving.is_some() {
+            return;
+        }
+        self.life = Life::Leaving;
+        let standing = self.own_standing().with_status(Status::Left);
+        self.set_own_standing(standing, Form::Status);
+        let untold: BTreeSet<NameHash> = self.table.active().iter().copied().collect();
+        self.leaving = Some(Leaving {
+            expected: untold.len(),
+            untold,
+            acknowledged: 0,
+            until: self.now + timeout,
+            completed: false,
+        });
+        self.on_leave_round(out);
+    }
+
+    /// Tells those that have not acknowledged. A ping does it: it names the receiver, carries the
+    /// own record first, and its ack says that it was merged.
+    pub(super) fn on_leave_round(&mut self, out: &mut Outbox) {
+        let Some(leaving) = &mut self.leaving else {
+            return;
+        };
+        leaving
+            .untold
+            .retain(|member| self.table.active().binary_search(member).is_ok());
+        if leaving.untold.is_empty() || self.now >= leaving.until {
+            self.complete_leave(out);
+            return;
+        }
+        let round: Vec<NameHash> = leaving
+            .untold
+            .iter()
+            .copied()
+            .take(ROUND_MEMBERS_MAX)
+            .collect();
+        let left = leaving.until.since(self.now);
+        for member in round {
+            self.tell_leave(member, out);
+        }
+        self.timers.set(Timer::Leave, self.now, left.min(ROUND));
+    }
+
+    fn tell_leave(&mut self, member: NameHash, out: &mut Outbox) {
+        // Each of these pings must carry the leave, however often it rode already.
+        let due = self.now + self.config.push_gap;
+        let urgency = super::dissemination::Urgency::First;
+        self.news
+            .publish(self.local.hash, Form::Status, urgency, due);
+        self.ping(member, Purpose::Leave, out);
+    }
+
+    /// `member` has acknowledged a ping that carried the leave.
+    pub(super) fn note_leave_known(&mut self, member: NameHash, out: &mut Outbox) {
+        let Some(leaving) = &mut self.leaving else {
+            return;
+        };
+        if leaving.untold.remove(&member) {
+            leaving.acknowledged += 1;
+        }
+        if leaving.untold.is_empty() {
+            self.complete_leave(out);
+        }
+    }
+
+    fn complete_leave(&mut self, out: &mut Outbox) {
+        self.timers.cancel(Timer::Leave);
+        if let Some(leaving) = &mut self.leaving
+            && !leaving.completed
+        {
+            leaving.completed = true;
+            let (acknowledged, expected) = (leaving.acknowledged, leaving.expected);
+            out.events.push(Event::LeaveCompleted {
+                acknowledged,
+                expected,
+            });
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What comes out of the core: transmits and events, in a buffer that the caller owns.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::member::{Generation, Incarnation, NodeName, Status};
+
+use super::stats::labels;
+
+/// A stream that this node opened, numbered by the core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct ExchangeId(pub u64);
+
+/// A stream that a peer opened, numbered by the driver.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct StreamId(pub u64);
+
+/// Bytes to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Transmit {
+    /// Send one datagram.
+    Datagram {
+        /// Where to.
+        to: SocketAddr,
+        /// The whole payload, at most `datagram_bytes_max` long.
+        payload: Vec<u8>,
+    },
+    /// Open a stream, send the frames, and hand every frame that comes back to the core as
+    /// `Input::Reply`; report the end as `Input::ExchangeEnded`.
+    Open {
+        /// Names the stream in the inputs that follow.
+        exchange: ExchangeId,
+        /// Where to.
+        to: SocketAddr,
+        /// The request, in order.
+        frames: Vec<Vec<u8>>,
+        /// How long the whole exchange may take.
+        timeout: Duration,
+    },
+    /// Answer a request that came as `Input::Request`, then close the stream.
+    Answer {
+        /// The stream the request came by.
+        stream: StreamId,
+        /// The answer, in order; at least one frame.
+        frames: Vec<Vec<u8>>,
+    },
+}
+
+labels! {
+    /// What happened to a member.
+    EventKind {
+        /// A member is alive that was not: new, or back from dead or left.
+        MemberUp = "member-up",
+        /// A member is suspected.
+        MemberSuspect = "member-suspect",
+        /// A member is dead.
+        MemberDead = "member-dead",
+        /// A member announced that it leaves.
+        MemberLeft = "member-left",
+        /// A member began a new life before its old one was seen to end.
+        MemberRestarted = "member-restarted",
+        /// A member's address, tags or services changed, or a suspicion was refuted.
+        MemberUpdated = "member-updated",
+        /// Two processes claim one name.
+        Conflict = "conflict",
+        /// This node lost or regained contact with everybody.
+        Isolated = "isolated",
+    }
+}
+
+/// A change in the local membership table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MemberEvent {
+    /// What happened.
+    pub kind: EventKind,
+    /// To whom.
+    pub member: NodeName,
+    /// Its address, when known.
+    pub address: Option<SocketAddr>,
+    /// Its present generation.
+    pub generation: Generation,
+    /// Its present incarnation.
+    pub incarnation: Incarnation,
+    /// Its status before; `None` for a member not known before.
+    pub from: Option<Status>,
+    /// Its status now.
+    pub to: Status,
+    /// Why, for suspect and dead.
+    pub evidence: Option<Evidence>,
+}
+
+/// What a verdict rests on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Evidence {
+    /// The rule that fired: `own` (this node decided), `told` (an update said so) or `isolated`
+    /// (decided without contact to anybody; it is not told to others).
+    pub rule: &'static str,
+    /// Decades of evidence; 0 when told.
+    pub phi: f64,
+    /// Witnesses that answered this node and got no answer from the member.
+    pub witnesses: usize,
+    /// Since when the member gave no proof of life, up to the verdict.
+    pub silence: Duration,
+}
+
+/// How a join address answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JoinOutcome {
+    /// It admitted this node and told its table.
+    Joined {
+        /// Records in the table it sent.
+        members: usize,
+    },
+    /// The address is this node's own.
+    Itself,
+    /// It refused, and why.
+    Refused(RefusalReason),
+    /// No answer.
+    Unreachable,
+}
+
+labels! {
+    /// Why a join was refused.
+    RefusalReason {
+        /// The asked node belongs to another cluster.
+        Cluster = "cluster",
+        /// A running instance holds the name.
+        NameConflict = "name-conflict",
+        /// The generation is more than a day ahead of the asked node's clock.
+        FutureGeneration = "future-generation",
+        /// The record breaks a rule, or no wire version is common.
+        Record = "record",
+        /// The asked node is leaving or has too much to do.
+        Unavailable = "unavailable",
+    }
+}
+
+/// Something the caller may want to know. Nothing depends on its being read.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// The membership table changed.
+    Member(MemberEvent),
+    /// A join address answered, or did not.
+    Join {
+        /// The address.
+        address: SocketAddr,
+        /// How it ended.
+        outcome: JoinOutcome,
+    },
+    /// A probe was answered after this time.
+    ProbeAnswered(Duration),
+    /// A deadline was handled this much after it was due.
+    Late(Duration),
+    /// The own generation was raised past an earlier life that others remember. It must be
+    /// persisted before anything from this outbox is sent.
+    GenerationRaised(Generation),
+    /// Leaving has ended: so many of the members asked have acknowledged.
+    LeaveCompleted {
+        /// Members that know.
+        acknowledged: usize,
+        /// Members that were alive.
+        expected: usize,
+    },
+}
+
+/// Outputs of one or more calls of `Node::handle`. The caller empties it and passes it again.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// To be sent, in order.
+    pub transmits: Vec<Transmit>,
+    /// To be told, in order.
+    pub events: Vec<Event>,
+}
+
+impl Outbox {
+    /// An empty outbox.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.transmits.clear();
+        self.events.clear();
+    }
+}

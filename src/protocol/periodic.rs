@@ -1,0 +1,129 @@
+//! Deadlines: which timer does what, and what happens once per probe period.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+
+use super::health::Punctuality;
+use super::join_book::JoinState;
+use super::probe::Purpose;
+use super::{Event, Life, Node, Outbox, Timer};
+use crate::time::Instant;
+
+/// Members that look for the dead, in the whole cluster and per period: enough to heal a partition
+/// within a second, and no more.
+const CONTACTS_PER_PERIOD: f64 = 6.0;
+/// Timers handled at one deadline; what is left fires at the next, at once.
+const TIMERS_PER_DEADLINE_MAX: usize = 10_000;
+
+impl Node {
+    /// The clock has reached the deadline, or passed it: fires every timer that is due.
+    pub(super) fn on_deadline(&mut self, out: &mut Outbox) {
+        let due = self.next_deadline();
+        if due > self.now {
+            return;
+        }
+        let lateness = self.now.since(due);
+        let punctuality = self.health.woke(self.now, lateness);
+        out.events.push(Event::Late(lateness));
+        for _ in 0..TIMERS_PER_DEADLINE_MAX {
+            let Some((deadline, timer)) = self.timers.pop_due(self.now) else {
+                break;
+            };
+            self.fire(timer, deadline, punctuality, out);
+        }
+        self.arm_push();
+        debug_assert!(
+            self.next_deadline() > self.now,
+            "the deadline did not move on"
+        );
+    }
+
+    fn fire(
+        &mut self,
+        timer: Timer,
+        deadline: Instant,
+        punctuality: Punctuality,
+        out: &mut Outbox,
+    ) {
+        match timer {
+            Timer::Probe(seq) => self.on_probe_timeout(seq, punctuality, out),
+            Timer::Case(member) => self.on_case_step(member, punctuality, out),
+            Timer::ForeignSuspicion(member) => self.on_foreign_suspicion(member, out),
+            Timer::Admission(stream) => self.on_admission_step(stream, out),
+            Timer::Push => self.on_push(out),
+            Timer::Join => self.on_join_due(out),
+            Timer::Leave => self.on_leave_round(out),
+            Timer::Period => self.on_period(deadline, out),
+        }
+    }
+
+    /// Once per probe period: count on, probe one member, look for one of the dead.
+    fn on_period(&mut self, deadline: Instant, out: &mut Outbox) {
+        self.arm_next_period(deadline);
+        self.bump_version();
+        self.health.recover(self.now);
+        self.probes
+            .expire(self.now, 2 * self.config.pause_tolerance);
+        self.table.sweep(self.now);
+        self.resume_joining();
+        if self.life != Life::Leaving {
+            self.probe_next(out);
+            self.contact_dead(out);
+        }
+    }
+
+    /// The next period begins where it would have without delay; periods slept through are
+    /// counted, not made up for.
+    fn arm_next_period(&mut self, deadline: Instant) {
+        let period = self.config.probe_period;
+        let slept = self.now.since(deadline).as_nanos() / period.as_nanos().max(1);
+        let periods = u32::try_from(slept).unwrap_or(u32::MAX).saturating_add(1);
+        self.local.periods += u64::from(periods);
+        let next = deadline + period.saturating_mul(periods);
+        self.timers
+            .set(Timer::Period, self.now, next.since(self.now));
+    }
+
+    fn probe_next(&mut self, out: &mut Outbox) {
+        let next = self
+            .schedule
+            .next(self.table.active(), &mut self.rngs.schedule);
+        if let Some(member) = next {
+            self.ping(member, Purpose::Scheduled, out);
+        }
+    }
+
+    /// Dead members are contacted for as long as they are listed, at a constant small rate, so
+    /// that a healed partition becomes one cluster by itself (caio/foca#15,
+    /// uber-node/ringpop-node#42).
+    fn contact_dead(&mut self, out: &mut Outbox) {
+        if self.table.dead().is_empty() {
+            return;
+        }
+        let share = CONTACTS_PER_PERIOD / self.table.size() as f64;
+        if self.rngs.contact.random::<f64>() < share {
+            let chosen = self.table.dead().choose(&mut self.rngs.contact).copied();
+            if let Some(member) = chosen {
+                self.ping(member, Purpose::Contact, out);
+            }
+        }
+    }
+
+    /// A join address behind which no member is active any more is tried again: the cluster may
+    /// come back there.
+    fn resume_joining(&mut self) {
+        let lost: Vec<_> = self
+            .joins
+            .joined()
+            .filter(|&address| !self.has_active_at(address))
+            .collect();
+        for address in lost {
+            let pause = self.config.join_retry.max(Duration::from_secs(1));
+            self.joins
+                .settle(address, JoinState::Waiting(self.now + pause));
+            self.timers.set(Timer::Join, self.now, pause);
+        }
+    }
+}

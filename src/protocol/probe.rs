@@ -1,0 +1,181 @@
+//! The questions this node has asked and not yet closed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::member::NameHash;
+use crate::time::Instant;
+use crate::wire::{ProbeSeq, Target};
+
+use super::outbox::{ExchangeId, StreamId};
+
+/// Most questions kept, answered ones excluded; beyond it the oldest are dropped.
+pub const PROBES_MAX: usize = 4096;
+
+/// Why a question was asked; it decides what an answer, or its absence, means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// The period's probe.
+    Scheduled,
+    /// A further ping of an open case.
+    Case,
+    /// A ping-req of an open case, through this relay.
+    Relayed {
+        /// The relay.
+        relay: NameHash,
+    },
+    /// A ping over a stream.
+    Stream(ExchangeId),
+    /// A ping on behalf of a member whose ping-req said so.
+    Relay {
+        /// Who asked.
+        requester: SocketAddr,
+        /// Its sequence number.
+        seq: ProbeSeq,
+        /// Whether the wait was prolonged because this node was late.
+        prolonged: bool,
+    },
+    /// A look whether a dead member is back.
+    Contact,
+    /// A question whether the holder of a name runs, before another instance may take it.
+    Admission(StreamId),
+    /// A ping that tells that this node leaves.
+    Leave,
+}
+
+/// One open question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// About whom.
+    pub target: Target,
+    /// When it was asked.
+    pub sent_at: Instant,
+    /// Why.
+    pub purpose: Purpose,
+    /// Whether its timeout has passed; it is kept so that a late answer still counts.
+    pub timed_out: bool,
+}
+
+/// All open questions by sequence number.
+#[derive(Debug)]
+pub struct ProbeBook {
+    open: BTreeMap<ProbeSeq, Probe>,
+    next: u32,
+}
+
+impl ProbeBook {
+    /// An empty book whose numbers start at `first`: a random one, so that answers to an earlier
+    /// life are not taken for answers to this one.
+    #[must_use]
+    pub fn new(first: u32) -> Self {
+        ProbeBook {
+            open: BTreeMap::new(),
+            next: first,
+        }
+    }
+
+    /// Enters a question and gives it a number.
+    pub fn ask(&mut self, target: Target, sent_at: Instant, purpose: Purpose) -> ProbeSeq {
+        let seq = ProbeSeq(self.next);
+        self.next = self.next.wrapping_add(1);
+        if self.open.len() >= PROBES_MAX {
+            self.open.pop_first();
+        }
+        self.open.insert(
+            seq,
+            Probe {
+                target,
+                sent_at,
+                purpose,
+                timed_out: false,
+            },
+        );
+        seq
+    }
+
+    /// The question with this number.
+    #[must_use]
+    pub fn get(&self, seq: ProbeSeq) -> Option<&Probe> {
+        self.open.get(&seq)
+    }
+
+    /// The question with this number, to be changed.
+    pub fn get_mut(&mut self, seq: ProbeSeq) -> Option<&mut Probe> {
+        self.open.get_mut(&seq)
+    }
+
+    /// Takes the question with this number out.
+    pub fn close(&mut self, seq: ProbeSeq) -> Option<Probe> {
+        self.open.remove(&seq)
+    }
+
+    /// Open questions asked on behalf of others.
+    #[must_use]
+    pub fn relaying(&self) -> usize {
+        let relayed =
+            |probe: &&Probe| matches!(probe.purpose, Purpose::Relay { .. }) && !probe.timed_out;
+        self.open.values().filter(relayed).count()
+    }
+
+    /// Takes out the unanswered pings of `member` that were sent before `proof`, the sending of
+    /// one it answered: losses, then, and not signs of death. Returns how many there were.
+    pub fn settle(&mut self, member: NameHash, proof: Instant) -> usize {
+        let lost = |probe: &Probe| {
+            probe.timed_out
+                && probe.target.member == member
+                && probe.sent_at < proof
+                && matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
+        };
+        let before = self.open.len();
+        self.open.retain(|_, probe| !lost(probe));
+        before - self.open.len()
+    }
+
+    /// Drops what was asked more than `age` ago: no answer is awaited any more.
+    pub fn expire(&mut self, now: Instant, age: Duration) {
+        self.open.retain(|_, probe| now.since(probe.sent_at) <= age);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Generation;
+
+    fn target(n: u64) -> Target {
+        Target {
+            member: NameHash::from_wire(n.to_be_bytes()),
+            generation: Generation(1),
+        }
+    }
+
+    #[test]
+    fn the_book_is_bounded_and_numbers_wrap() {
+        let mut book = ProbeBook::new(u32::MAX);
+        let first = book.ask(target(1), Instant::ORIGIN, Purpose::Scheduled);
+        assert_eq!(first, ProbeSeq(u32::MAX));
+        assert_eq!(
+            book.ask(target(1), Instant::ORIGIN, Purpose::Scheduled),
+            ProbeSeq(0)
+        );
+        for _ in 0..2 * PROBES_MAX {
+            book.ask(target(1), Instant::ORIGIN, Purpose::Scheduled);
+        }
+        assert_eq!(book.open.len(), PROBES_MAX);
+    }
+
+    #[test]
+    fn only_earlier_unanswered_pings_are_losses() {
+        let second = Duration::from_secs(1);
+        let mut book = ProbeBook::new(0);
+        let early = book.ask(target(1), Instant::ORIGIN, Purpose::Scheduled);
+        let late = book.ask(target(1), Instant::ORIGIN + 2 * second, Purpose::Case);
+        let other = book.ask(target(2), Instant::ORIGIN, Purpose::Case);
+        for seq in [early, late, other] {
+            book.get_mut(seq).expect("open").timed_out = true;
+        }
+        assert_eq!(book.settle(target(1).member, Instant::ORIGIN + second), 1);
+        assert!(book.get(early).is_none() && book.get(late).is_some() && book.get(other).is_some());
+    }
+}

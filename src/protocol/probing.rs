@@ -1,0 +1,276 @@
+//! Asking members whether they live: pings, relayed pings, and what the answers prove.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::health::Punctuality;
+use super::probe::{Probe, Purpose};
+use super::spreading::Fill;
+use super::stats::count;
+use super::streams::Exchange;
+use super::{Event, Node, Outbox, ProbeKind, ProbeOutcome, Timer};
+use crate::member::NameHash;
+use crate::time::Instant;
+use crate::wire::{
+    Centiseconds, Flags, List, Message, MissRate, Nack, Ping, PingReq, ProbeSeq, Target,
+};
+
+/// How long a stream ping may take.
+const STREAM_PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Node {
+    /// How long to wait for an answer of `member` to a ping.
+    pub(super) fn ack_timeout(&self, member: NameHash) -> Duration {
+        let floor = self.config.ack_timeout;
+        let ceiling = self.config.probe_period / 2;
+        match self.table.get(member) {
+            Some(entry) => entry.peer.round_trip.timeout(floor, ceiling),
+            None => floor,
+        }
+    }
+
+    /// Pings `member`, whose address must be known.
+    pub(super) fn ping(&mut self, member: NameHash, purpose: Purpose, out: &mut Outbox) {
+        let (Some(to), Some(target)) = (self.address_of(member), self.target(member)) else {
+            return;
+        };
+        let timeout = self.ack_timeout(member);
+        let seq = self.probes.ask(target, self.now, purpose);
+        self.timers.set(Timer::Probe(seq), self.now, timeout);
+        let ping = self.build_ping(seq, target);
+        self.send(to, &Message::Ping(ping), out);
+    }
+
+    fn build_ping(&mut self, seq: ProbeSeq, target: Target) -> Ping {
+        let flags = Flags {
+            quiet: self.is_quiet(),
+        };
+        let gossip = self.gossip(
+            Some(target.member),
+            self.datagram_budget(),
+            flags,
+            Fill::Riders,
+        );
+        Ping {
+            sender: self.sender(),
+            seq,
+            target,
+            period: self.period_phase(),
+            gossip,
+        }
+    }
+
+    /// The present life of `member`, as a probe names it.
+    pub(super) fn target(&self, member: NameHash) -> Option<Target> {
+        let generation = self.table.get(member)?.record.standing.generation;
+        Some(Target { member, generation })
+    }
+
+    /// Asks `relay` to ping `member`.
+    pub(super) fn ping_through(&mut self, relay: NameHash, member: NameHash, out: &mut Outbox) {
+        let (Some(to), Some(target)) = (self.address_of(relay), self.target(member)) else {
+            return;
+        };
+        let seq = self
+            .probes
+            .ask(target, self.now, Purpose::Relayed { relay });
+        self.timers
+            .set(Timer::Probe(seq), self.now, self.config.relay_timeout);
+        let flags = Flags {
+            quiet: self.is_quiet(),
+        };
+        let gossip = self.gossip(Some(relay), self.datagram_budget(), flags, Fill::Riders);
+        let request = PingReq {
+            sender: self.sender(),
+            seq,
+            target,
+            gossip,
+        };
+        self.send(to, &Message::PingReq(request), out);
+    }
+
+    /// Pings `member` over a stream: where datagrams are blocked, an answer there proves life too.
+    pub(super) fn ping_by_stream(&mut self, member: NameHash, out: &mut Outbox) {
+        let (Some(to), Some(target)) = (self.address_of(member), self.target(member)) else {
+            return;
+        };
+        let exchange = self.new_exchange_id();
+        let seq = self.probes.ask(target, self.now, Purpose::Stream(exchange));
+        self.timers
+            .set(Timer::Probe(seq), self.now, STREAM_PING_TIMEOUT);
+        let ping = Message::Ping(self.build_ping(seq, target));
+        self.open_exchange(
+            exchange,
+            Exchange::Ping,
+            to,
+            &[ping],
+            STREAM_PING_TIMEOUT,
+            out,
+        );
+    }
+
+    /// A question has waited for as long as an answer may take.
+    pub(super) fn on_probe_timeout(
+        &mut self,
+        seq: ProbeSeq,
+        punctuality: Punctuality,
+        out: &mut Outbox,
+    ) {
+        let Some(&probe) = self.probes.get(seq) else {
+            return;
+        };
+        match punctuality {
+            Punctuality::Late => self.void_probe(seq, &probe, out),
+            Punctuality::OnTime => self.fail_probe(seq, &probe, out),
+        }
+    }
+
+    /// This node stood still: the question says nothing, and is asked again.
+    fn void_probe(&mut self, seq: ProbeSeq, probe: &Probe, out: &mut Outbox) {
+        if let Purpose::Relay {
+            requester,
+            seq: asked,
+            prolonged: false,
+        } = probe.purpose
+        {
+            let timeout = self.ack_timeout(probe.target.member);
+            if let Some(kept) = self.probes.get_mut(seq) {
+                kept.purpose = Purpose::Relay {
+                    requester,
+                    seq: asked,
+                    prolonged: true,
+                };
+            }
+            self.timers.set(Timer::Probe(seq), self.now, timeout);
+            return;
+        }
+        self.probes.close(seq);
+        count(
+            &mut self.stats.probes,
+            (probe_kind(probe.purpose), ProbeOutcome::Void),
+        );
+        let member = probe.target.member;
+        if matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
+            && self.target(member) == Some(probe.target)
+        {
+            self.ping(member, probe.purpose, out);
+        }
+    }
+
+    fn fail_probe(&mut self, seq: ProbeSeq, probe: &Probe, out: &mut Outbox) {
+        if let Some(kept) = self.probes.get_mut(seq) {
+            kept.timed_out = true;
+        }
+        match probe.purpose {
+            Purpose::Scheduled | Purpose::Case => {
+                count(
+                    &mut self.stats.probes,
+                    (ProbeKind::Direct, ProbeOutcome::Missed),
+                );
+                self.on_miss(probe, out);
+            }
+            Purpose::Relayed { .. } | Purpose::Stream(_) => {
+                let key = (probe_kind(probe.purpose), ProbeOutcome::Missed);
+                count(&mut self.stats.probes, key);
+            }
+            Purpose::Relay {
+                requester,
+                seq: asked,
+                prolonged: false,
+            } => {
+                let nack = self.build_nack(asked, probe.target.member);
+                self.send(requester, &Message::Nack(nack), out);
+            }
+            // A relay that was late keeps silent rather than accuse.
+            Purpose::Relay { .. } | Purpose::Contact | Purpose::Admission(_) | Purpose::Leave => {}
+        }
+    }
+
+    fn build_nack(&self, seq: ProbeSeq, member: NameHash) -> Nack {
+        let answered_at = self.table.get(member).map(|entry| entry.peer.answered_at);
+        let answered = match answered_at {
+            Some(at) if at > Instant::ORIGIN => Centiseconds::from_duration(self.now.since(at)),
+            _ => Centiseconds::UNKNOWN,
+        };
+        let miss_rate = self.misses.share().max(self.health.miss_floor(self.now));
+        Nack {
+            sender: self.sender(),
+            seq,
+            miss_rate: MissRate::from_share(miss_rate),
+            answered,
+            extensions: List::default(),
+        }
+    }
+
+    /// The member of `probe` has answered it.
+    pub(super) fn on_answered(&mut self, seq: ProbeSeq, probe: &Probe, out: &mut Outbox) {
+        self.probes.close(seq);
+        self.timers.cancel(Timer::Probe(seq));
+        let member = probe.target.member;
+        let round_trip = self.now.since(probe.sent_at);
+        let kind = probe_kind(probe.purpose);
+        if probe.timed_out {
+            // Slow is not lost: it raises the timeout, not the miss rate.
+            count(&mut self.stats.probes, (kind, ProbeOutcome::Late));
+        } else {
+            count(&mut self.stats.probes, (kind, ProbeOutcome::Acked));
+            self.misses.answered();
+        }
+        out.events.push(Event::ProbeAnswered(round_trip));
+        if let Some(entry) = self.table.get_mut(member) {
+            if kind == ProbeKind::Direct {
+                entry.peer.round_trip.record(round_trip);
+            }
+            entry.peer.answered_at = self.now;
+        }
+        self.prove_life(member, probe.sent_at, out);
+        self.prove_contact(member, out);
+    }
+
+    /// `member` was alive after `asked_at`: earlier misses were losses, a case is closed.
+    pub(super) fn prove_life(&mut self, member: NameHash, asked_at: Instant, out: &mut Outbox) {
+        for _ in 0..self.probes.settle(member, asked_at) {
+            self.misses.missed();
+        }
+        if self
+            .cases
+            .get(&member)
+            .is_some_and(|case| asked_at >= case.began)
+        {
+            self.acquit(member, out);
+        }
+    }
+
+    /// `member` answered this node: it hears and is heard, which vouches for its own misses of
+    /// others, and ends isolation.
+    pub(super) fn prove_contact(&mut self, member: NameHash, out: &mut Outbox) {
+        self.contact_at = self.now;
+        self.end_isolation(out);
+        self.vouch_for_misses(member, out);
+    }
+
+    /// `requester` asks this node to ping `target` for it.
+    pub(super) fn relay_ping(
+        &mut self,
+        requester: SocketAddr,
+        asked: ProbeSeq,
+        target: Target,
+        out: &mut Outbox,
+    ) {
+        let purpose = Purpose::Relay {
+            requester,
+            seq: asked,
+            prolonged: false,
+        };
+        self.ping(target.member, purpose, out);
+    }
+}
+
+/// Under which kind a question is counted.
+pub(super) fn probe_kind(purpose: Purpose) -> ProbeKind {
+    match purpose {
+        Purpose::Relayed { .. } => ProbeKind::Relayed,
+        Purpose::Stream(_) => ProbeKind::Stream,
+        _ => ProbeKind::Direct,
+    }
+}

@@ -1,0 +1,312 @@
+//! Messages that come as datagrams: one short function for each kind.
+
+use std::net::SocketAddr;
+
+use super::probe::Purpose;
+use super::repair::Comparison;
+use super::spreading::Fill;
+use super::stats::{Direction, add, count};
+use super::{Node, Outbox, ProbeKind, ProbeOutcome, Rejection, Transport};
+use crate::member::NameHash;
+use crate::time::Instant;
+use crate::wire::{
+    self, Ack, Carrier, DecodeError, Flags, Gossip, List, Message, Nack, News, Ping, PingReq,
+    RelayedAck, Sender, Update, WrongTarget,
+};
+
+/// Pings on behalf of others that may be under way at a time: a node is no scanner.
+const RELAYING_MAX: usize = 128;
+
+impl From<DecodeError> for Rejection {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::NotOurs => Rejection::NotOurs,
+            DecodeError::Version => Rejection::Version,
+            DecodeError::Cluster => Rejection::Cluster,
+            DecodeError::Sealed => Rejection::Sealing,
+            DecodeError::UnknownType => Rejection::UnknownType,
+            DecodeError::Malformed => Rejection::Malformed,
+        }
+    }
+}
+
+impl Node {
+    /// A datagram has come.
+    pub(super) fn on_datagram(&mut self, from: SocketAddr, payload: &[u8], out: &mut Outbox) {
+        match wire::decode(self.cluster, payload, Carrier::Datagram) {
+            Err(error) => self.reject(error.into()),
+            Ok(message) => {
+                self.count_received(&message, Transport::Datagram, payload.len());
+                self.on_message(from, payload.len(), message, out);
+            }
+        }
+    }
+
+    /// Counts dropped input.
+    pub(super) fn reject(&mut self, reason: Rejection) {
+        count(&mut self.stats.rejected, reason);
+    }
+
+    /// Counts a message that came in.
+    pub(super) fn count_received(&mut self, message: &Message, by: Transport, bytes: usize) {
+        let kind = message.kind().as_str();
+        count(&mut self.stats.messages, (Direction::Received, kind, by));
+        add(
+            &mut self.stats.bytes,
+            (Direction::Received, by),
+            bytes as u64,
+        );
+    }
+
+    fn on_message(&mut self, from: SocketAddr, bytes: usize, message: Message, out: &mut Outbox) {
+        match message {
+            Message::Ping(ping) => {
+                let budget = self.answer_budget(&ping.sender, from, bytes);
+                let answer = self.answer_ping(&ping, budget, out);
+                self.send(from, &answer, out);
+            }
+            Message::Ack(ack) => self.on_ack(from, &ack, out),
+            Message::PingReq(request) => self.on_ping_req(from, &request, out),
+            Message::Nack(nack) => self.on_nack(&nack, out),
+            Message::RelayedAck(ack) => self.on_relayed_ack(&ack, out),
+            Message::WrongTarget(answer) => self.on_wrong_target(&answer, out),
+            Message::News(news) => self.on_news(&news, out),
+            Message::Join(_)
+            | Message::Table(_)
+            | Message::Sync(_)
+            | Message::Refused(_)
+            | Message::Superseded(_) => self.reject(Rejection::WrongTransport),
+        }
+    }
+
+    /// How many bytes may answer a message of `bytes`: as many as fit a datagram for a member that
+    /// lately answered this node from the same address, else no more than it sent, so that a
+    /// forged source cannot make this node flood somebody.
+    fn answer_budget(&self, sender: &Sender, from: SocketAddr, bytes: usize) -> usize {
+        let proven = self.address_of(sender.member) == Some(from)
+            && self.table.get(sender.member).is_some_and(|entry| {
+                let at = entry.peer.answered_at;
+                at > Instant::ORIGIN && self.now.since(at) <= self.config.pause_tolerance
+            });
+        if proven {
+            self.datagram_budget()
+        } else {
+            bytes.min(self.datagram_budget())
+        }
+    }
+
+    /// The answer to a ping, and the merging of what rode on it.
+    pub(super) fn answer_ping(&mut self, ping: &Ping, budget: usize, out: &mut Outbox) -> Message {
+        let own = (self.local.hash, self.local.generation);
+        if (ping.target.member, ping.target.generation) != own {
+            // hashicorp/serf#116, habitat-sh/habitat#5865: a ping for the former owner of this
+            // address. It is not acknowledged, and nothing that rode on it is believed.
+            self.reject(Rejection::WrongTarget);
+            return self.build_wrong_target(ping, budget);
+        }
+        let quiet = self.is_quiet();
+        self.hear_sender(&ping.sender);
+        self.take_gossip(&ping.gossip, out);
+        let differs = ping.gossip.fingerprint.0 != self.table.fingerprint();
+        let fill = if differs { Fill::Recent } else { Fill::Riders };
+        let gossip = self.gossip(Some(ping.sender.member), budget, Flags { quiet }, fill);
+        Message::Ack(Ack {
+            sender: self.sender(),
+            seq: ping.seq,
+            period: self.period_phase(),
+            gossip,
+        })
+    }
+
+    fn build_wrong_target(&self, ping: &Ping, budget: usize) -> Message {
+        let own = self.table.get(self.local.hash);
+        let record = own.map(|entry| Update::Record(self.record_update(entry)));
+        let fits = |update: &Update| wire::update_bytes(update) + 48 <= budget;
+        Message::WrongTarget(WrongTarget {
+            sender: self.sender(),
+            seq: ping.seq,
+            updates: record.filter(fits).into_iter().collect::<Vec<_>>().into(),
+        })
+    }
+
+    /// Merges what rides on a message; returns how many updates changed the table.
+    pub(super) fn take_gossip(&mut self, gossip: &Gossip, out: &mut Outbox) -> usize {
+        let changed = self.adopt_all(gossip.updates.iter(), out);
+        for entry in gossip.heartbeats.iter() {
+            self.hear_passed_on(entry);
+        }
+        changed
+    }
+
+    fn on_ack(&mut self, from: SocketAddr, ack: &Ack, out: &mut Outbox) {
+        let Some(probe) = self.probes.get(ack.seq).copied() else {
+            self.reject(Rejection::Unsolicited);
+            return;
+        };
+        let relayed = matches!(probe.purpose, Purpose::Relayed { .. });
+        let answers = (ack.sender.member, ack.sender.generation)
+            == (probe.target.member, probe.target.generation);
+        if relayed || !answers {
+            self.reject(Rejection::Unsolicited);
+            return;
+        }
+        let quiet = self.is_quiet();
+        self.hear_sender(&ack.sender);
+        self.on_answered(ack.seq, &probe, out);
+        let learnt = self.take_gossip(&ack.gossip, out);
+        self.follow_purpose(&probe.purpose, ack.sender.member, out);
+        self.compare(from, ack.sender.member, &ack.gossip, (quiet, learnt), out);
+    }
+
+    /// What an answer means beyond being one.
+    fn follow_purpose(&mut self, purpose: &Purpose, member: NameHash, out: &mut Outbox) {
+        match *purpose {
+            Purpose::Relay { requester, seq, .. } => {
+                let ack = RelayedAck {
+                    sender: self.sender(),
+                    seq,
+                    extensions: List::default(),
+                };
+                self.send(requester, &Message::RelayedAck(ack), out);
+            }
+            Purpose::Admission(stream) => self.refuse_admission(stream, member, out),
+            Purpose::Leave => self.note_leave_known(member, out),
+            _ => {}
+        }
+    }
+
+    /// Compares tables by fingerprint, after merging. `quiet` is whether this node's had been
+    /// before; `learnt` how many updates the ack brought.
+    fn compare(
+        &mut self,
+        from: SocketAddr,
+        member: NameHash,
+        gossip: &Gossip,
+        (quiet, learnt): (bool, usize),
+        out: &mut Outbox,
+    ) {
+        let comparison = if gossip.fingerprint.0 == self.table.fingerprint() {
+            Comparison::Equal
+        } else if quiet && gossip.flags.quiet {
+            Comparison::Missed
+        } else {
+            Comparison::Unsettled
+        };
+        if comparison != Comparison::Equal && learnt == 0 {
+            self.send_recent(member, from, out);
+        }
+        if self.repair.compared(self.now, comparison) {
+            self.start_sync(member, out);
+        }
+    }
+
+    fn on_ping_req(&mut self, from: SocketAddr, request: &PingReq, out: &mut Outbox) {
+        let known = self.address_of(request.sender.member) == Some(from)
+            && self.target(request.target.member) == Some(request.target)
+            && request.target.member != self.local.hash;
+        if !known {
+            self.reject(Rejection::WrongTarget);
+            return;
+        }
+        self.hear_sender(&request.sender);
+        self.take_gossip(&request.gossip, out);
+        if self.probes.relaying() >= RELAYING_MAX {
+            self.reject(Rejection::Limit);
+            return;
+        }
+        self.relay_ping(from, request.seq, request.target, out);
+    }
+
+    /// The relay of an open question, if `sender` is it; the question then is closed.
+    fn close_relayed(
+        &mut self,
+        seq: wire::ProbeSeq,
+        sender: &Sender,
+    ) -> Option<super::probe::Probe> {
+        let probe = self.probes.get(seq).copied()?;
+        match probe.purpose {
+            Purpose::Relayed { relay } if relay == sender.member => {
+                self.timers.cancel(super::Timer::Probe(seq));
+                self.probes.close(seq)
+            }
+            _ => None,
+        }
+    }
+
+    fn on_nack(&mut self, nack: &Nack, out: &mut Outbox) {
+        let Some(probe) = self.close_relayed(nack.seq, &nack.sender) else {
+            self.reject(Rejection::Unsolicited);
+            return;
+        };
+        self.note_relay_answer(&nack.sender, &probe, ProbeOutcome::Nacked, out);
+        let member = probe.target.member;
+        let answered_at = nack.answered.duration().map(|ago| self.now.before(ago));
+        let margin = self.config.relay_timeout;
+        if let Some(at) = answered_at
+            && self
+                .cases
+                .get(&member)
+                .is_some_and(|case| at > case.began + margin)
+        {
+            // It answered the witness after this case began.
+            self.acquit(member, out);
+            return;
+        }
+        self.on_witness(nack.sender.member, member, nack.miss_rate.share(), out);
+    }
+
+    fn on_relayed_ack(&mut self, ack: &RelayedAck, out: &mut Outbox) {
+        let Some(probe) = self.close_relayed(ack.seq, &ack.sender) else {
+            self.reject(Rejection::Unsolicited);
+            return;
+        };
+        self.note_relay_answer(&ack.sender, &probe, ProbeOutcome::Acked, out);
+        self.prove_life(probe.target.member, probe.sent_at, out);
+    }
+
+    /// A relay has answered: it lives, hears this node and is heard, whatever it says of others.
+    fn note_relay_answer(
+        &mut self,
+        relay: &Sender,
+        probe: &super::probe::Probe,
+        outcome: ProbeOutcome,
+        out: &mut Outbox,
+    ) {
+        count(&mut self.stats.probes, (ProbeKind::Relayed, outcome));
+        self.hear_sender(relay);
+        if let Some(entry) = self.table.get_mut(relay.member) {
+            entry.peer.answered_at = self.now;
+        }
+        self.prove_life(relay.member, probe.sent_at, out);
+        self.prove_contact(relay.member, out);
+    }
+
+    fn on_wrong_target(&mut self, answer: &WrongTarget, out: &mut Outbox) {
+        let Some(probe) = self.probes.get(answer.seq).copied() else {
+            self.reject(Rejection::Unsolicited);
+            return;
+        };
+        let named = (answer.sender.member, answer.sender.generation);
+        if named == (probe.target.member, probe.target.generation) {
+            self.reject(Rejection::Unsolicited);
+            return;
+        }
+        self.probes.close(answer.seq);
+        self.timers.cancel(super::Timer::Probe(answer.seq));
+        count(
+            &mut self.stats.probes,
+            (ProbeKind::Direct, ProbeOutcome::WrongTarget),
+        );
+        self.adopt_all(answer.updates.iter(), out);
+        match probe.purpose {
+            Purpose::Scheduled | Purpose::Case => self.on_miss(&probe, out),
+            Purpose::Admission(stream) => self.admit_pending(stream, out),
+            _ => {}
+        }
+    }
+
+    fn on_news(&mut self, news: &News, out: &mut Outbox) {
+        self.hear_sender(&news.sender);
+        self.take_gossip(&news.gossip, out);
+    }
+}

@@ -1,0 +1,387 @@
+//! Telling: what rides on a message, and the prompt push of news.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use super::dissemination::{self, Form, Round};
+use super::stats::{Direction, Transport, add, count};
+use super::table::Entry;
+use super::{Node, Outbox, Peer, Timer, Transmit};
+use crate::member::{NameHash, Status};
+use crate::time::Instant;
+use crate::wire::{
+    self, Centiseconds, Fingerprint, Flags, GenerationLow, Gossip, HEADER_BYTES, HeartbeatEntry,
+    List, Message, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender, StatusUpdate, Update,
+};
+
+/// Upper bound of a message's bytes without its updates and heartbeats.
+const FIXED_BYTES_MAX: usize = HEADER_BYTES + 80;
+/// Upper bound of one heartbeat's bytes.
+const HEARTBEAT_BYTES_MAX: usize = 21;
+/// Heartbeats older than this are not passed on.
+const HEARTBEAT_AGE_MAX: Duration = Duration::from_secs(600);
+
+/// How much of the latest changes a message carries beside what rides along anyway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fill {
+    /// Only what rides along.
+    Riders,
+    /// The latest changes too, for a peer whose table differs.
+    Recent,
+}
+
+/// Room for updates in one message, and what has been put there.
+struct Cargo {
+    room: usize,
+    updates: Vec<Update>,
+    members: Vec<NameHash>,
+}
+
+impl Cargo {
+    fn new(budget: usize) -> Self {
+        Cargo {
+            room: budget.saturating_sub(FIXED_BYTES_MAX),
+            updates: Vec::new(),
+            members: Vec::new(),
+        }
+    }
+
+    /// Puts `update` about `member` in, if it is not there and fits; whether it is there now.
+    fn put(&mut self, member: NameHash, update: Update) -> bool {
+        if self.members.contains(&member) {
+            return true;
+        }
+        let bytes = wire::update_bytes(&update);
+        if bytes > self.room || self.updates.len() >= List::<Update, 128>::MAX {
+            return false;
+        }
+        self.room -= bytes;
+        self.updates.push(update);
+        self.members.push(member);
+        true
+    }
+}
+
+impl Node {
+    /// Largest payload before sealing.
+    pub(super) fn datagram_budget(&self) -> usize {
+        self.config.datagram_bytes_max - SEALING_BYTES
+    }
+
+    /// This node as the sender of a message.
+    pub(super) fn sender(&self) -> Sender {
+        let heartbeat = self.heartbeat();
+        Sender {
+            member: self.local.hash,
+            generation: heartbeat.generation,
+            version: heartbeat.version,
+        }
+    }
+
+    /// Where this node stands in its own periods.
+    pub(super) fn period_phase(&self) -> PeriodPhase {
+        let passed = self.now.since(self.local.first_period).as_nanos();
+        let period = self.config.probe_period.as_nanos().max(1);
+        PeriodPhase {
+            period: ((passed / period) & 0xffff) as u16,
+            phase: ((passed % period) * 65_536 / period) as u16,
+        }
+    }
+
+    /// Whether the table has not changed for a while.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.now.since(self.table.changed_at()) >= self.config.quiet
+    }
+
+    /// What rides on a message to `peer` whose payload may have `budget` bytes. An accusation
+    /// against the peer comes first: it alone can answer it.
+    pub(super) fn gossip(
+        &mut self,
+        peer: Option<NameHash>,
+        budget: usize,
+        flags: Flags,
+        fill: Fill,
+    ) -> Gossip {
+        let mut cargo = Cargo::new(budget);
+        let heartbeats = self.pick_heartbeats(peer, &mut cargo);
+        self.load_accusation(peer, &mut cargo);
+        self.load_riders(&mut cargo);
+        if fill == Fill::Recent {
+            self.load_recent(&mut cargo);
+        }
+        Gossip {
+            fingerprint: Fingerprint(self.table.fingerprint()),
+            flags,
+            updates: cargo.updates.into(),
+            heartbeats: heartbeats.into(),
+            extensions: List::default(),
+        }
+    }
+
+    fn load_accusation(&self, peer: Option<NameHash>, cargo: &mut Cargo) {
+        let Some((member, entry)) = peer.and_then(|peer| Some((peer, self.table.get(peer)?)))
+        else {
+            return;
+        };
+        if entry.record.standing.status != Status::Alive {
+            let age = entry.age(self.now);
+            let accusation = StatusUpdate::of(member, &entry.record.standing, age);
+            cargo.put(member, Update::Status(accusation));
+        }
+    }
+
+    fn load_riders(&mut self, cargo: &mut Cargo) {
+        for (member, form) in self.news.riders() {
+            let Some(update) = self.update(member, form) else {
+                continue;
+            };
+            if cargo.put(member, update) {
+                self.news.rode(member);
+            }
+        }
+    }
+
+    fn load_recent(&self, cargo: &mut Cargo) {
+        for member in self.news.recent() {
+            if let Some(update) = self.update(member, Form::Record)
+                && !cargo.put(member, update)
+            {
+                break;
+            }
+        }
+    }
+
+    /// The update that tells of `member`; `None` once it is not told any more.
+    fn update(&self, member: NameHash, form: Form) -> Option<Update> {
+        let entry = self.table.get(member).filter(|entry| entry.listed)?;
+        Some(match form {
+            Form::Status => {
+                let age = entry.age(self.now);
+                Update::Status(StatusUpdate::of(member, &entry.record.standing, age))
+            }
+            Form::Record => Update::Record(self.record_update(entry)),
+        })
+    }
+
+    /// The whole record of an entry, as it is told.
+    pub(super) fn record_update(&self, entry: &Entry<Peer>) -> RecordUpdate {
+        RecordUpdate {
+            record: entry.record.clone(),
+            age: entry.age(self.now),
+        }
+    }
+
+    /// Heartbeats of the members that were told of least recently: the walk around the ring goes
+    /// on where the last message stopped.
+    fn pick_heartbeats(
+        &mut self,
+        peer: Option<NameHash>,
+        cargo: &mut Cargo,
+    ) -> Vec<HeartbeatEntry> {
+        let wanted = self
+            .config
+            .heartbeats_per_message
+            .min(cargo.room / HEARTBEAT_BYTES_MAX);
+        let active = self.table.active();
+        let start = active.partition_point(|&member| member <= self.heartbeat_cursor);
+        let mut cursor = self.heartbeat_cursor;
+        let mut picked = Vec::new();
+        // A bounded look: members without a recent heartbeat are passed over.
+        for &member in active[start..]
+            .iter()
+            .chain(&active[..start])
+            .take(4 * wanted)
+        {
+            if picked.len() == wanted {
+                break;
+            }
+            cursor = member;
+            if Some(member) != peer
+                && let Some(entry) = self.heartbeat_entry(member)
+            {
+                picked.push(entry);
+            }
+        }
+        self.heartbeat_cursor = cursor;
+        cargo.room -= picked.len() * HEARTBEAT_BYTES_MAX;
+        picked
+    }
+
+    fn heartbeat_entry(&self, member: NameHash) -> Option<HeartbeatEntry> {
+        let entry = self.table.get(member)?;
+        let version = Self::version_of(&entry.record);
+        let age = self.now.since(entry.peer.window.counted_at());
+        (version.0 > 0 && age < HEARTBEAT_AGE_MAX).then(|| HeartbeatEntry {
+            member,
+            generation: GenerationLow::of(entry.record.standing.generation),
+            version,
+            age: Centiseconds::from_duration(age),
+        })
+    }
+
+    /// Sends one datagram.
+    pub(super) fn send(&mut self, to: SocketAddr, message: &Message, out: &mut Outbox) {
+        let payload = wire::encode(self.cluster, message);
+        debug_assert!(
+            payload.len() <= self.datagram_budget(),
+            "a {} of {} bytes",
+            message.kind().as_str(),
+            payload.len()
+        );
+        self.count_sent(message.kind().as_str(), Transport::Datagram, payload.len());
+        out.transmits.push(Transmit::Datagram { to, payload });
+    }
+
+    /// Counts a message that goes out.
+    pub(super) fn count_sent(&mut self, kind: &'static str, transport: Transport, bytes: usize) {
+        count(&mut self.stats.messages, (Direction::Sent, kind, transport));
+        add(
+            &mut self.stats.bytes,
+            (Direction::Sent, transport),
+            bytes as u64,
+        );
+    }
+
+    /// Sends the latest changes to a peer whose table differs and who could not tell this node
+    /// anything new.
+    pub(super) fn send_recent(&mut self, peer: NameHash, to: SocketAddr, out: &mut Outbox) {
+        let flags = Flags {
+            quiet: self.is_quiet(),
+        };
+        let gossip = self.gossip(Some(peer), self.datagram_budget(), flags, Fill::Recent);
+        if !gossip.updates.is_empty() {
+            let news = News {
+                sender: self.sender(),
+                gossip,
+            };
+            self.send(to, &Message::News(news), out);
+        }
+    }
+
+    /// Tells `peer` the status this node gives it, so that it can refute at once.
+    pub(super) fn send_accusation(&mut self, peer: NameHash, out: &mut Outbox) {
+        if let Some(to) = self.address_of(peer) {
+            let flags = Flags {
+                quiet: self.is_quiet(),
+            };
+            let gossip = self.gossip(Some(peer), self.datagram_budget(), flags, Fill::Riders);
+            let news = News {
+                sender: self.sender(),
+                gossip,
+            };
+            self.send(to, &Message::News(news), out);
+        }
+    }
+
+    /// Sets the push timer to the earliest instant at which news is due, the window since the last
+    /// push is over, and the byte budget allows.
+    pub(super) fn arm_push(&mut self) {
+        let Some(due) = self.news.next_due() else {
+            self.timers.cancel(Timer::Push);
+            return;
+        };
+        let window = self.pushed_at + self.config.push_window;
+        let budget = self.now + self.push_budget.wait(self.now);
+        let at = due.max(window).max(budget);
+        if self.timers.deadline(Timer::Push) != Some(at) {
+            self.timers.set(Timer::Push, self.now, at.since(self.now));
+        }
+    }
+
+    /// Pushes what is due: for each round one datagram, the same to all peers of the round.
+    pub(super) fn on_push(&mut self, out: &mut Outbox) {
+        self.pushed_at = self.now;
+        let until = self.now + self.config.push_window / 2;
+        for _ in 0..dissemination::ROUNDS_MAX {
+            if self.table.active().is_empty() {
+                self.push_to_nobody(until);
+                return;
+            }
+            let Some((number, batch)) = self.news.due_batch(until) else {
+                return;
+            };
+            self.push_batch(number, &batch, out);
+        }
+    }
+
+    /// Without peers there is nobody to tell: news is done with.
+    fn push_to_nobody(&mut self, until: Instant) {
+        while let Some((_, batch)) = self.news.due_batch(until) {
+            let members: Vec<NameHash> = batch.into_iter().map(|(member, _)| member).collect();
+            self.news.pushed(&members, self.now, Duration::ZERO, 0);
+        }
+    }
+
+    fn push_batch(&mut self, number: usize, batch: &[(NameHash, Form)], out: &mut Outbox) {
+        let rounds = dissemination::rounds(self.table.active().len(), self.misses.share());
+        let mut cargo = Cargo::new(self.datagram_budget());
+        let mut done = Vec::new();
+        for &(member, form) in batch {
+            let update = self.update(member, form);
+            if update.is_some_and(|update| !cargo.put(member, update)) {
+                break;
+            }
+            done.push(member);
+        }
+        // An update larger than a datagram is not pushed: the stream repair brings it.
+        if done.is_empty() {
+            done.extend(batch.first().map(|&(member, _)| member));
+        }
+        self.news
+            .pushed(&done, self.now, self.config.push_gap, rounds.len());
+        let round = rounds.get(number).or(rounds.last());
+        if let (Some(&round), false) = (round, cargo.updates.is_empty()) {
+            self.push_to_round(round, cargo.updates, out);
+        }
+    }
+
+    fn push_to_round(&mut self, round: Round, updates: Vec<Update>, out: &mut Outbox) {
+        let gossip = Gossip {
+            fingerprint: Fingerprint(self.table.fingerprint()),
+            flags: Flags {
+                quiet: self.is_quiet(),
+            },
+            updates: updates.into(),
+            heartbeats: List::default(),
+            extensions: List::default(),
+        };
+        let message = Message::News(News {
+            sender: self.sender(),
+            gossip,
+        });
+        let peers = self.push_peers(round);
+        let before = out.transmits.len();
+        for peer in peers {
+            if let Some(to) = self.address_of(peer) {
+                self.send(to, &message, out);
+            }
+        }
+        for transmit in &out.transmits[before..] {
+            if let Transmit::Datagram { payload, .. } = transmit {
+                self.push_budget.take(self.now, payload.len());
+            }
+        }
+    }
+
+    /// The peers of a round: the next ring members after those of earlier rounds, and random ones.
+    /// In a cluster that small it is everybody.
+    fn push_peers(&mut self, round: Round) -> Vec<NameHash> {
+        let active = self.table.active();
+        if active.len() <= round.random + round.ring {
+            return active.to_vec();
+        }
+        let start = active.partition_point(|&member| member < self.local.hash);
+        let mut peers: Vec<NameHash> = (0..round.ring)
+            .map(|step| active[(start + round.ring_offset + step) % active.len()])
+            .collect();
+        let random = active.sample(&mut self.rngs.spread, round.random + round.ring);
+        let fresh: Vec<NameHash> = random
+            .copied()
+            .filter(|peer| !peers.contains(peer))
+            .collect();
+        peers.extend(fresh.into_iter().take(round.random));
+        peers
+    }
+}

@@ -1,0 +1,436 @@
+//! Merging what others say into the table, and what follows from a change.
+
+use std::time::Duration;
+
+use super::dissemination::{Form, Urgency};
+use super::stats::{SuspicionOutcome, count};
+use super::table::Change;
+use super::{Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox, Peer, Rejection, Timer};
+use crate::member::{HeartbeatState, NameHash, Record, Standing, Status, Version};
+use crate::wire::{Age, GenerationLow, HeartbeatEntry, RecordUpdate, Sender, StatusUpdate, Update};
+
+/// A conflict about the own name is reported at most this often.
+const CONFLICT_REPORT_PERIOD: Duration = Duration::from_secs(60);
+/// Largest heartbeat version taken from a member not known before.
+const VERSION_FIRST_MAX: u64 = 1 << 32;
+
+/// Where a record came from; it decides whether it is news.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// Told by a peer: passed on.
+    Told,
+    /// Part of the table that a joiner is given: everybody else has it.
+    JoinTable,
+}
+
+impl Node {
+    /// Merges updates in order; returns how many changed the table.
+    pub(super) fn adopt_all<'a>(
+        &mut self,
+        updates: impl IntoIterator<Item = &'a Update>,
+        out: &mut Outbox,
+    ) -> usize {
+        updates
+            .into_iter()
+            .filter(|update| match update {
+                Update::Record(told) => self.adopt_record(told, Source::Told, out),
+                Update::Status(told) => self.adopt_status(told, out),
+            })
+            .count()
+    }
+
+    fn adopt_status(&mut self, told: &StatusUpdate, out: &mut Outbox) -> bool {
+        let Some(entry) = self.table.get(told.member) else {
+            // Somebody unknown: the fingerprints differ, and that will bring the record.
+            return false;
+        };
+        let held = entry.record.standing;
+        if told.generation != held.generation {
+            return false;
+        }
+        let record = Record {
+            name: entry.record.name.clone(),
+            standing: told.standing(&held),
+            heartbeat: HeartbeatState::default(),
+            metadata: None,
+        };
+        self.merge_told(&record, told.age, Source::Told, out)
+    }
+
+    /// Merges a whole record; whether it changed the table.
+    pub(super) fn adopt_record(
+        &mut self,
+        told: &RecordUpdate,
+        source: Source,
+        out: &mut Outbox,
+    ) -> bool {
+        if let Err(reason) = self.check_record(&told.record) {
+            count(&mut self.stats.rejected, reason);
+            return false;
+        }
+        let mut record = told.record.clone();
+        let held = self
+            .table
+            .get(record.name.hash())
+            .map(|entry| entry.record.heartbeat);
+        let plausible = match held {
+            Some(held) => held.accepts(record.heartbeat),
+            None => record.heartbeat.version.0 <= VERSION_FIRST_MAX,
+        };
+        if !plausible {
+            record.heartbeat = held.unwrap_or_default();
+        }
+        self.merge_told(&record, told.age, source, out)
+    }
+
+    /// What a peer may not claim, whoever it is about.
+    pub(super) fn check_record(&self, record: &Record) -> Result<(), Rejection> {
+        if self.wall.is_ahead(self.now, record.standing.generation) {
+            return Err(Rejection::FutureGeneration);
+        }
+        let held = self.table.get(record.name.hash());
+        let other_name = |held: &str| !held.eq_ignore_ascii_case(record.name.as_str());
+        if held.is_some_and(|entry| other_name(entry.record.name.as_str())) {
+            return Err(Rejection::NameCollision);
+        }
+        match &record.metadata {
+            Some(metadata) if metadata.check().is_err() => Err(Rejection::Metadata),
+            _ => Ok(()),
+        }
+    }
+
+    fn merge_told(&mut self, record: &Record, age: Age, source: Source, out: &mut Outbox) -> bool {
+        let member = record.name.hash();
+        if member == self.local.hash {
+            return self.hear_of_self(record.standing, out);
+        }
+        self.note_metadata_conflict(member, record);
+        let (now, config) = (self.now, &self.config);
+        let change = self
+            .table
+            .merge(now, record, age, || Peer::new(now, config));
+        let Some(change) = change else { return false };
+        if change.after.status == Status::Suspect {
+            let wait = self.config.pause_tolerance + 2 * self.config.probe_period;
+            self.timers.set(Timer::ForeignSuspicion(member), now, wait);
+        }
+        let evidence = Evidence {
+            rule: "told",
+            phi: 0.0,
+            witnesses: 0,
+            silence: self.silence_of(member),
+        };
+        self.follow_change(member, &change, source, Some(evidence), out);
+        true
+    }
+
+    /// This node's own claim about another member.
+    pub(super) fn assert_status(
+        &mut self,
+        member: NameHash,
+        status: Status,
+        evidence: Evidence,
+        out: &mut Outbox,
+    ) {
+        let Some(entry) = self.table.get(member) else {
+            return;
+        };
+        let mut record = entry.record.clone();
+        record.standing = record.standing.with_status(status);
+        let (now, config) = (self.now, &self.config);
+        let change = self
+            .table
+            .merge(now, &record, Age(0), || Peer::new(now, config));
+        if let Some(change) = change {
+            self.follow_change(member, &change, Source::Told, Some(evidence), out);
+        }
+    }
+
+    /// Replaces the own standing, and tells it.
+    pub(super) fn set_own_standing(&mut self, standing: Standing, form: Form) {
+        self.bump_version();
+        let Some(entry) = self.table.get(self.local.hash) else {
+            return;
+        };
+        let mut record = entry.record.clone();
+        record.standing = standing;
+        let (now, config) = (self.now, &self.config);
+        self.table
+            .merge(now, &record, Age(0), || Peer::new(now, config));
+        self.news.publish(
+            self.local.hash,
+            form,
+            Urgency::First,
+            now + self.config.push_delay,
+        );
+    }
+
+    /// Somebody speaks of this node. Nothing is adopted; an accusation is refuted, in one jump.
+    fn hear_of_self(&mut self, claim: Standing, out: &mut Outbox) -> bool {
+        let own = self.own_standing();
+        let other_instance = claim.instance() != own.instance();
+        if other_instance && claim.generation >= own.generation {
+            self.report_conflict(claim, out);
+            return false;
+        }
+        let accused = !other_instance && !claim.forgotten && claim > own;
+        if !accused || self.life == Life::Leaving {
+            return false;
+        }
+        self.stats.refutations += 1;
+        let refuted = Standing {
+            incarnation: claim.incarnation.past(),
+            status: Status::Alive,
+            strikes: claim.strikes.max(own.strikes),
+            ..own
+        };
+        self.set_own_standing(refuted, Form::Status);
+        true
+    }
+
+    /// Another process holds the own name.
+    fn report_conflict(&mut self, claim: Standing, out: &mut Outbox) {
+        let recent = |at: crate::time::Instant| self.now.since(at) < CONFLICT_REPORT_PERIOD;
+        if self.local.conflict_at.is_some_and(recent) {
+            return;
+        }
+        self.local.conflict_at = Some(self.now);
+        let own = self.own_standing();
+        out.events.push(Event::Member(MemberEvent {
+            kind: EventKind::Conflict,
+            member: self.local.name.clone(),
+            address: self.address_of(self.local.hash),
+            generation: claim.generation,
+            incarnation: claim.incarnation,
+            from: Some(own.status),
+            to: own.status,
+            evidence: None,
+        }));
+    }
+
+    fn note_metadata_conflict(&mut self, member: NameHash, record: &Record) {
+        let held = self
+            .table
+            .get(member)
+            .and_then(|entry| entry.record.metadata.as_ref());
+        if let (Some(held), Some(told)) = (held, &record.metadata) {
+            let key = |metadata: &crate::member::Metadata| {
+                (metadata.generation, metadata.node_id, metadata.version)
+            };
+            if key(held) == key(told) && held != told {
+                self.stats.metadata_conflicts += 1;
+            }
+        }
+    }
+
+    /// What follows from a changed record: probing, cases, news, events.
+    fn follow_change(
+        &mut self,
+        member: NameHash,
+        change: &Change,
+        source: Source,
+        evidence: Option<Evidence>,
+        out: &mut Outbox,
+    ) {
+        let after = change.after;
+        let new_life = change
+            .before
+            .is_none_or(|before| before.instance() != after.instance());
+        let was_active = change
+            .before
+            .is_some_and(|before| before.status.is_active());
+        if new_life {
+            let (now, config) = (self.now, &self.config);
+            if let Some(entry) = self.table.get_mut(member) {
+                entry.peer = Peer::new(now, config);
+            }
+        }
+        if new_life || after.status != Status::Suspect {
+            self.timers.cancel(Timer::ForeignSuspicion(member));
+            let dead = after.status == Status::Dead;
+            let outcome = if dead {
+                SuspicionOutcome::Confirmed
+            } else {
+                SuspicionOutcome::Refuted
+            };
+            self.drop_case(member, outcome);
+        }
+        if after.status.is_active() && (new_life || !was_active) {
+            self.schedule.insert(member, &mut self.rngs.schedule);
+        }
+        if source == Source::Told {
+            let form = if new_life || change.metadata {
+                Form::Record
+            } else {
+                Form::Status
+            };
+            let urgency = urgency(change);
+            self.news
+                .publish(member, form, urgency, self.now + self.config.push_delay);
+        }
+        self.emit_change(member, change, evidence, out);
+    }
+
+    fn emit_change(
+        &mut self,
+        member: NameHash,
+        change: &Change,
+        evidence: Option<Evidence>,
+        out: &mut Outbox,
+    ) {
+        let (Some(kind), Some(entry)) = (event_kind(change), self.table.get(member)) else {
+            return;
+        };
+        let verdict = matches!(kind, EventKind::MemberSuspect | EventKind::MemberDead);
+        out.events.push(Event::Member(MemberEvent {
+            kind,
+            member: entry.record.name.clone(),
+            address: self.address_of(member),
+            generation: change.after.generation,
+            incarnation: change.after.incarnation,
+            from: change.before.map(|before| before.status),
+            to: change.after.status,
+            evidence: evidence.filter(|_| verdict),
+        }));
+    }
+
+    /// Records what a message shows of its sender's heartbeat.
+    pub(super) fn hear_sender(&mut self, sender: &Sender) {
+        self.hear_heartbeat(sender.member, sender.heartbeat(), Duration::ZERO);
+    }
+
+    /// Records a heartbeat that somebody passed on.
+    pub(super) fn hear_passed_on(&mut self, entry: &HeartbeatEntry) {
+        let held = self
+            .table
+            .get(entry.member)
+            .map(|held| held.record.standing.generation);
+        let (Some(generation), Some(age)) = (held, entry.age.duration()) else {
+            return;
+        };
+        if GenerationLow::of(generation) == entry.generation && entry.member != self.local.hash {
+            let beat = HeartbeatState {
+                generation,
+                version: entry.version,
+            };
+            self.hear_heartbeat(entry.member, beat, age);
+        }
+    }
+
+    fn hear_heartbeat(&mut self, member: NameHash, beat: HeartbeatState, age: Duration) {
+        let counted_at = self.now.before(age);
+        let loss = self.misses.share();
+        let Some(entry) = self.table.get_mut(member) else {
+            return;
+        };
+        if beat.generation != entry.record.standing.generation {
+            return;
+        }
+        let held = entry.record.heartbeat;
+        if held.accepts(beat) {
+            entry.record.heartbeat = beat;
+            entry.peer.window.record(counted_at, loss);
+        } else if beat > held {
+            count(&mut self.stats.rejected, Rejection::Heartbeat);
+        }
+    }
+
+    /// The version to tell of a member, if its heartbeat belongs to its present life.
+    pub(super) fn version_of(record: &Record) -> Version {
+        if record.heartbeat.generation == record.standing.generation {
+            record.heartbeat.version
+        } else {
+            Version::default()
+        }
+    }
+}
+
+/// How eagerly a change is told.
+fn urgency(change: &Change) -> Urgency {
+    let before = change.before.map(|before| before.status);
+    match (before, change.after.status) {
+        (_, Status::Suspect) => Urgency::Narrow,
+        (_, Status::Dead | Status::Left) => Urgency::Verdict,
+        (Some(Status::Suspect | Status::Dead), Status::Alive) => Urgency::First,
+        (_, Status::Alive) => Urgency::Normal,
+    }
+}
+
+/// The event a change is, if readers should see one.
+fn event_kind(change: &Change) -> Option<EventKind> {
+    let after = change.after;
+    let Some(before) = change.before else {
+        return match after.status {
+            Status::Alive => Some(EventKind::MemberUp),
+            Status::Suspect => Some(EventKind::MemberSuspect),
+            Status::Dead | Status::Left => None,
+        };
+    };
+    let new_life = before.instance() != after.instance();
+    match (before.status, after.status) {
+        (Status::Alive | Status::Suspect, Status::Alive | Status::Suspect) if new_life => {
+            Some(EventKind::MemberRestarted)
+        }
+        (Status::Dead | Status::Left, Status::Alive) => Some(EventKind::MemberUp),
+        (from, to) if from == to && !new_life => {
+            change.metadata.then_some(EventKind::MemberUpdated)
+        }
+        (_, Status::Suspect) => Some(EventKind::MemberSuspect),
+        (_, Status::Dead) => Some(EventKind::MemberDead),
+        (_, Status::Left) => Some(EventKind::MemberLeft),
+        (Status::Alive | Status::Suspect, Status::Alive) => Some(EventKind::MemberUpdated),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::{Generation, Incarnation, NodeId};
+
+    fn change(before: Option<(u64, Status)>, after: (u64, Status)) -> Change {
+        let standing = |(generation, status)| {
+            Standing::alive(Generation(generation), NodeId(1)).with_status(status)
+        };
+        Change {
+            before: before.map(standing),
+            after: standing(after),
+            metadata: false,
+        }
+    }
+
+    /// weaveworks/mesh#13, akkadotnet/akka.net#2419: a quick restart was seen as a mere update.
+    #[test]
+    fn each_change_is_one_event() {
+        use EventKind::{
+            MemberDead, MemberLeft, MemberRestarted, MemberSuspect, MemberUp, MemberUpdated,
+        };
+        use Status::{Alive, Dead, Left, Suspect};
+        let table = [
+            (None, (1, Alive), Some(MemberUp)),
+            (None, (1, Dead), None),
+            (None, (1, Left), None),
+            (Some((1, Alive)), (1, Suspect), Some(MemberSuspect)),
+            (Some((1, Suspect)), (1, Alive), Some(MemberUpdated)),
+            (Some((1, Suspect)), (1, Dead), Some(MemberDead)),
+            (Some((1, Dead)), (1, Alive), Some(MemberUp)),
+            (Some((1, Dead)), (1, Left), Some(MemberLeft)),
+            (Some((1, Alive)), (1, Left), Some(MemberLeft)),
+            (Some((1, Alive)), (2, Alive), Some(MemberRestarted)),
+            (Some((1, Suspect)), (2, Alive), Some(MemberRestarted)),
+            (Some((1, Dead)), (2, Alive), Some(MemberUp)),
+            (Some((1, Left)), (2, Alive), Some(MemberUp)),
+            (Some((1, Alive)), (1, Alive), None),
+        ];
+        for (before, after, expected) in table {
+            assert_eq!(
+                event_kind(&change(before, after)),
+                expected,
+                "{before:?} to {after:?}"
+            );
+        }
+        let mut retagged = change(Some((1, Alive)), (1, Alive));
+        retagged.metadata = true;
+        retagged.after.incarnation = Incarnation(1);
+        assert_eq!(event_kind(&retagged), Some(MemberUpdated));
+    }
+}

@@ -1,0 +1,164 @@
+//! Read-only views of a node, for snapshots, simulators and tests.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::case::Case;
+use super::{Life, Node, PHI_MAX, Stats};
+use crate::member::{
+    Generation, HeartbeatState, Incarnation, Metadata, NameHash, NodeId, NodeName, Status,
+};
+use crate::time::Instant;
+
+/// One listed member, as this node sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberState {
+    /// Name.
+    pub name: NodeName,
+    /// Status shown to readers.
+    pub status: Status,
+    /// Whether it is this node.
+    pub local: bool,
+    /// Which process holds the name.
+    pub node_id: NodeId,
+    /// Refutation counter.
+    pub incarnation: Incarnation,
+    /// Restart number.
+    pub generation: Generation,
+    /// Newest heartbeat.
+    pub heartbeat: HeartbeatState,
+    /// Self-description, once it has arrived.
+    pub metadata: Option<Arc<Metadata>>,
+    /// Since when it has its status, in this node's time.
+    pub since: Instant,
+    /// Evidence against it in decades: of the open case, else of its heartbeats' silence.
+    pub phi: f64,
+    /// Smoothed round trip.
+    pub round_trip: Option<Duration>,
+    /// Whether the verdict is this isolated node's alone.
+    pub isolated_verdict: bool,
+}
+
+/// This node's own condition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeState {
+    /// Whether it has joined, and is not leaving.
+    pub ready: bool,
+    /// Whether it leaves or has left.
+    pub leaving: bool,
+    /// Whether join addresses refuse its generation as ahead of their clocks.
+    pub clock_ahead: bool,
+    /// Whether it has lost contact with everybody.
+    pub isolated: bool,
+    /// 0 = healthy, to 8 = its timers are always late.
+    pub local_health: u32,
+    /// Share of its probes of live members that go unanswered in time.
+    pub miss_rate: f64,
+    /// Updates being told.
+    pub queued_updates: usize,
+    /// Open cases.
+    pub cases: usize,
+    /// Its restart number, raised at most once after the start.
+    pub generation: Generation,
+}
+
+impl Node {
+    /// All listed members, the local one included, in the order of their name hashes.
+    pub fn members(&self, now: Instant) -> impl Iterator<Item = MemberState> + '_ {
+        self.table
+            .iter()
+            .filter(|(_, entry)| entry.listed)
+            .map(move |(member, entry)| {
+                let local = member == self.local.hash;
+                MemberState {
+                    name: entry.record.name.clone(),
+                    status: entry.shown_status(),
+                    local,
+                    node_id: entry.record.standing.node_id,
+                    incarnation: entry.record.standing.incarnation,
+                    generation: entry.record.standing.generation,
+                    heartbeat: entry.record.heartbeat,
+                    metadata: entry.record.current_metadata().cloned(),
+                    since: entry.since,
+                    phi: if local { 0.0 } else { self.phi(member, now) },
+                    round_trip: entry.peer.round_trip.mean(),
+                    isolated_verdict: entry.isolated_verdict,
+                }
+            })
+    }
+
+    /// The status this node shows for `name`; `None` for a member it does not list.
+    #[must_use]
+    pub fn status_of(&self, name: &NodeName) -> Option<Status> {
+        let entry = self.table.get(name.hash()).filter(|entry| entry.listed)?;
+        Some(entry.shown_status())
+    }
+
+    fn phi(&self, member: NameHash, now: Instant) -> f64 {
+        if let Some(case) = self.cases.get(&member) {
+            return case.phi().min(PHI_MAX);
+        }
+        self.table
+            .get(member)
+            .filter(|entry| entry.record.standing.status.is_active())
+            .map_or(0.0, |entry| entry.peer.window.phi(now, self.misses.share()))
+    }
+
+    /// Evidence against `name` in an open case, in decades; `None` without one.
+    #[must_use]
+    pub fn case_phi(&self, name: &NodeName) -> Option<f64> {
+        self.cases.get(&name.hash()).map(Case::phi)
+    }
+
+    /// This node's own condition.
+    #[must_use]
+    pub fn state(&self) -> NodeState {
+        NodeState {
+            ready: self.life == Life::Ready,
+            leaving: self.life == Life::Leaving,
+            clock_ahead: self.life == Life::Joining && self.wall.ahead,
+            isolated: self.isolated,
+            local_health: self.health.score(),
+            miss_rate: self.misses.share(),
+            queued_updates: self.news.len(),
+            cases: self.cases.len(),
+            generation: self.local.generation,
+        }
+    }
+
+    /// Equal on two nodes exactly when their tables are equal, suspect counted as alive.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.table.fingerprint()
+    }
+
+    /// Grows with every change that a reader of the table sees.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.table.revision()
+    }
+
+    /// Counters since the start.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Where `member` is reached; `None` before its record has come.
+    pub(super) fn address_of(&self, member: NameHash) -> Option<SocketAddr> {
+        self.table
+            .get(member)?
+            .record
+            .current_metadata()
+            .map(|metadata| metadata.address)
+    }
+
+    /// Whether an active member is reached at `address`.
+    pub(super) fn has_active_at(&self, address: SocketAddr) -> bool {
+        self.table
+            .active()
+            .iter()
+            .any(|&member| self.address_of(member) == Some(address))
+    }
+}

@@ -1,0 +1,245 @@
+//! How single values are laid out, and the two calls into bincode.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bincode::config::{Configuration, Limit, LittleEndian, Varint, standard};
+use bincode::de::{BorrowDecode, BorrowDecoder, Decode, Decoder};
+use bincode::enc::{Encode, Encoder};
+use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
+
+use super::list::List;
+use super::message::{
+    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, PeriodPhase, ProbeSeq,
+    RecordUpdate, StatusUpdate,
+};
+use super::{Carrier, DecodeError};
+use crate::member::{
+    Generation, HeartbeatState, Incarnation, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata,
+    NAME_BYTES_MAX, NameHash, NodeId, NodeName, Record, Service, Standing, Status, Tags, Version,
+    WireRange,
+};
+
+/// Memory that one decoded datagram may claim. It counts structures in memory, not bytes on the
+/// wire, hence the distance to the datagram's size.
+const DATAGRAM_MEMORY_MAX: usize = 256 * 1024;
+/// Memory that one decoded stream frame may claim.
+const STREAM_MEMORY_MAX: usize = 16 * 1024 * 1024;
+
+type Bounded<const MAX: usize> = Configuration<LittleEndian, Varint, Limit<MAX>>;
+const DATAGRAM: Bounded<DATAGRAM_MEMORY_MAX> = standard().with_limit::<DATAGRAM_MEMORY_MAX>();
+const STREAM: Bounded<STREAM_MEMORY_MAX> = standard().with_limit::<STREAM_MEMORY_MAX>();
+
+/// Appends the encoding of `value`.
+pub(super) fn encode_into<T: Encode>(value: &T, bytes: &mut Vec<u8>) {
+    let written = bincode::encode_into_std_write(value, bytes, standard());
+    debug_assert!(
+        written.is_ok(),
+        "encoding into memory cannot fail: {written:?}"
+    );
+}
+
+/// Length of the encoding of `value`.
+pub(super) fn encoded_bytes<T: Encode>(value: &T) -> usize {
+    let mut writer = bincode::enc::write::SizeWriter::default();
+    let sized = bincode::encode_into_writer(value, &mut writer, standard());
+    debug_assert!(sized.is_ok(), "counting bytes cannot fail: {sized:?}");
+    writer.bytes_written
+}
+
+/// The value that fills `bytes` exactly.
+pub(super) fn decode<T: Decode<()>>(bytes: &[u8], carrier: Carrier) -> Result<T, DecodeError> {
+    let decoded = match carrier {
+        Carrier::Datagram => bincode::decode_from_slice(bytes, DATAGRAM),
+        Carrier::Stream => bincode::decode_from_slice(bytes, STREAM),
+    };
+    match decoded {
+        Ok((value, consumed)) if consumed == bytes.len() => Ok(value),
+        _ => Err(DecodeError::Malformed),
+    }
+}
+
+/// A 16-bit value in two bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Raw2(u16);
+/// A 32-bit value in four bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Raw4(u32);
+/// A 64-bit value in eight bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Raw8(u64);
+
+/// Encodes a value as another one: `wire_as!(type => wire type, to wire, from wire)`.
+macro_rules! wire_as {
+    ($type:ty => $wire:ty, $to:expr, $from:expr) => {
+        impl Encode for $type {
+            fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+                let to: fn(&$type) -> $wire = $to;
+                to(self).encode(encoder)
+            }
+        }
+
+        impl<C> Decode<C> for $type {
+            fn decode<D: Decoder<Context = C>>(
+                decoder: &mut D,
+            ) -> Result<Self, BincodeDecodeError> {
+                let from: fn($wire) -> Result<$type, &'static str> = $from;
+                from(<$wire>::decode(decoder)?).map_err(BincodeDecodeError::Other)
+            }
+        }
+
+        // The derive asks for it of every field, though nothing here borrows.
+        impl<'de, C> BorrowDecode<'de, C> for $type {
+            fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
+                decoder: &mut D,
+            ) -> Result<Self, BincodeDecodeError> {
+                Self::decode(decoder)
+            }
+        }
+    };
+}
+
+wire_as!(Raw2 => [u8; 2], |raw| raw.0.to_be_bytes(), |b| Ok(Raw2(u16::from_be_bytes(b))));
+wire_as!(Raw4 => [u8; 4], |raw| raw.0.to_be_bytes(), |b| Ok(Raw4(u32::from_be_bytes(b))));
+wire_as!(Raw8 => [u8; 8], |raw| raw.0.to_be_bytes(), |b| Ok(Raw8(u64::from_be_bytes(b))));
+wire_as!(NameHash => [u8; 8], |hash| hash.to_wire(), |b| Ok(NameHash::from_wire(b)));
+wire_as!(NodeId => Raw8, |id| Raw8(id.0), |raw| Ok(NodeId(raw.0)));
+wire_as!(ProbeSeq => Raw4, |seq| Raw4(seq.0), |raw| Ok(ProbeSeq(raw.0)));
+wire_as!(Fingerprint => Raw8, |sum| Raw8(sum.0), |raw| Ok(Fingerprint(raw.0)));
+wire_as!(GenerationLow => Raw2, |low| Raw2(low.0), |raw| Ok(GenerationLow(raw.0)));
+wire_as!(Centiseconds => Raw2, |cs| Raw2(cs.0), |raw| Ok(Centiseconds(raw.0)));
+wire_as!(MissRate => Raw2, |rate| Raw2(rate.0), |raw| Ok(MissRate(raw.0)));
+wire_as!(Generation => u64, |generation| generation.0, |n| Ok(Generation(n)));
+wire_as!(Version => u64, |version| version.0, |n| Ok(Version(n)));
+wire_as!(Incarnation => u32, |incarnation| incarnation.0, |n| Ok(Incarnation(n)));
+wire_as!(Flags => u8, |flags| u8::from(flags.quiet), |bits| Ok(Flags { quiet: bits & 1 != 0 }));
+wire_as!(
+    PeriodPhase => (Raw2, Raw2),
+    |place| (Raw2(place.period), Raw2(place.phase)),
+    |(period, phase)| Ok(PeriodPhase { period: period.0, phase: phase.0 })
+);
+wire_as!(
+    NodeName => List<u8, NAME_BYTES_MAX>,
+    |name| name.as_str().as_bytes().to_vec().into(),
+    |bytes| NodeName::from_bytes(&bytes).map_err(|_| "a name breaks the rules")
+);
+wire_as!(
+    WireRange => (u8, u8),
+    |range| (range.min, range.max),
+    |(min, max)| Ok(WireRange { min, max })
+);
+wire_as!(
+    Service => (NodeName, Raw2, TagsOnWire),
+    |service| (service.name.clone(), Raw2(service.port), TagsOnWire(service.tags.clone())),
+    |(name, port, tags)| Ok(Service { name, port: port.0, tags: tags.0 })
+);
+
+type Text = List<u8, METADATA_BYTES_MAX>;
+
+struct TagsOnWire(Tags);
+
+wire_as!(
+    TagsOnWire => List<(Text, Text), METADATA_ENTRIES_MAX>,
+    |tags| {
+        let text = |text: &String| Text::from(text.as_bytes().to_vec());
+        tags.0.iter().map(|(key, value)| (text(key), text(value))).collect::<Vec<_>>().into()
+    },
+    |pairs| {
+        let mut tags = Tags::new();
+        for (key, value) in pairs.into_vec() {
+            let text = |text: Text| {
+                String::from_utf8(text.into_vec()).map_err(|_| "a tag is not UTF-8")
+            };
+            if tags.insert(text(key)?, text(value)?).is_some() {
+                return Err("a tag key is given twice");
+            }
+        }
+        Ok(TagsOnWire(tags))
+    }
+);
+
+/// Status and the forgotten mark in one byte.
+struct Claim {
+    status: Status,
+    forgotten: bool,
+}
+
+wire_as!(
+    Claim => u8,
+    |claim| claim.status as u8 | u8::from(claim.forgotten) << 7,
+    |bits| {
+        let status = *Status::ALL.get(usize::from(bits & 0x7f)).ok_or("an unknown status")?;
+        Ok(Claim { status, forgotten: bits & 0x80 != 0 })
+    }
+);
+
+wire_as!(
+    Standing => (Generation, u16, NodeId, Incarnation, Claim),
+    |s| (
+        s.generation, s.strikes, s.node_id, s.incarnation,
+        Claim { status: s.status, forgotten: s.forgotten },
+    ),
+    |(generation, strikes, node_id, incarnation, claim)| Ok(Standing {
+        generation, forgotten: claim.forgotten, strikes, node_id, incarnation, status: claim.status,
+    })
+);
+
+wire_as!(
+    StatusUpdate => (NameHash, Generation, Incarnation, u16, Claim, Age),
+    |u| (
+        u.member, u.generation, u.incarnation, u.strikes,
+        Claim { status: u.status, forgotten: u.forgotten }, u.age,
+    ),
+    |(member, generation, incarnation, strikes, claim, age)| Ok(StatusUpdate {
+        member, generation, incarnation, strikes, status: claim.status,
+        forgotten: claim.forgotten, age,
+    })
+);
+
+/// Metadata without the instance, which the standing beside it names.
+type MetadataOnWire = (
+    u32,
+    SocketAddr,
+    TagsOnWire,
+    List<Service, METADATA_ENTRIES_MAX>,
+    WireRange,
+);
+
+fn metadata_to_wire(metadata: &Arc<Metadata>) -> MetadataOnWire {
+    (
+        metadata.version,
+        metadata.address,
+        TagsOnWire(metadata.tags.clone()),
+        metadata.services.clone().into(),
+        metadata.wire,
+    )
+}
+
+wire_as!(
+    RecordUpdate => (NodeName, Standing, Version, Option<MetadataOnWire>, Age),
+    |update| {
+        let record = &update.record;
+        let beat = record.heartbeat;
+        let told = beat.generation == record.standing.generation;
+        (
+            record.name.clone(),
+            record.standing,
+            if told { beat.version } else { Version::default() },
+            record.current_metadata().map(metadata_to_wire),
+            update.age,
+        )
+    },
+    |(name, standing, version, metadata, age)| {
+        let metadata = metadata.map(|(version, address, tags, services, wire)| Arc::new(Metadata {
+            generation: standing.generation,
+            node_id: standing.node_id,
+            version,
+            address,
+            tags: tags.0,
+            services: services.into_vec(),
+            wire,
+        }));
+        let heartbeat = HeartbeatState { generation: standing.generation, version };
+        Ok(RecordUpdate { record: Record { name, standing, heartbeat, metadata }, age })
+    }
+);

@@ -1,0 +1,84 @@
+//! Lists with a limit that is checked before any memory is taken.
+
+use std::ops::Deref;
+
+use bincode::de::{BorrowDecode, BorrowDecoder, Decode, Decoder};
+use bincode::enc::{Encode, Encoder};
+use bincode::error::{DecodeError, EncodeError};
+
+/// Up to `MAX` elements. A longer list does not decode; encoding one is a bug of this program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct List<T, const MAX: usize>(Vec<T>);
+
+impl<T, const MAX: usize> Default for List<T, MAX> {
+    fn default() -> Self {
+        List(Vec::new())
+    }
+}
+
+impl<T, const MAX: usize> List<T, MAX> {
+    /// Most elements.
+    pub const MAX: usize = MAX;
+
+    /// The elements by value.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<T> {
+        self.0
+    }
+}
+
+impl<T, const MAX: usize> From<Vec<T>> for List<T, MAX> {
+    /// Panics on more than `MAX` elements: the caller is to respect the limit.
+    fn from(elements: Vec<T>) -> Self {
+        assert!(
+            elements.len() <= MAX,
+            "a list of {} exceeds its limit {MAX}",
+            elements.len()
+        );
+        List(elements)
+    }
+}
+
+impl<T, const MAX: usize> Deref for List<T, MAX> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Encode, const MAX: usize> Encode for List<T, MAX> {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        (self.0.len() as u64).encode(encoder)?;
+        self.0
+            .iter()
+            .try_for_each(|element| element.encode(encoder))
+    }
+}
+
+impl<C, T: Decode<C>, const MAX: usize> Decode<C> for List<T, MAX> {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        const { assert!(size_of::<T>() > 0, "empty elements would make a list free") };
+        let claimed = u64::decode(decoder)?;
+        let len = usize::try_from(claimed).unwrap_or(usize::MAX);
+        if len > MAX {
+            return Err(DecodeError::Other("a list exceeds its limit"));
+        }
+        decoder.claim_container_read::<T>(len)?;
+        // Grown as elements really arrive: a short input cannot take memory for a long list.
+        let mut elements = Vec::new();
+        for _ in 0..len {
+            decoder.unclaim_bytes_read(size_of::<T>());
+            elements.push(T::decode(decoder)?);
+        }
+        Ok(List(elements))
+    }
+}
+
+impl<'de, C, T: Decode<C>, const MAX: usize> BorrowDecode<'de, C> for List<T, MAX> {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
+        decoder: &mut D,
+    ) -> Result<Self, DecodeError> {
+        Self::decode(decoder)
+    }
+}

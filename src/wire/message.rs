@@ -1,0 +1,485 @@
+//! The messages. This file is the protocol document: what is sent, when, and what answers it.
+//!
+//! ```text
+//!  probe      A --Ping--------> B      one member per period
+//!             A <--Ack--------- B
+//!
+//!  relayed    A --PingReq-----> H      B did not answer A in time
+//!                               H --Ping--> B
+//!                               H <--Ack--- B
+//!             A <--RelayedAck-- H      B lives
+//!             A <--Nack-------- H      "you reach me, I do not reach B either": evidence
+//!
+//!  mistaken   A --Ping(B)-----> C      another node or another life has B's address
+//!             A <--WrongTarget- C      a miss for the probe, and C's record
+//!
+//!  push       A --News--------> some   changes, in rounds; not answered
+//!
+//!  stream     A --Ping--------> B      where datagrams fail; also once a minute
+//!             A <--Ack--------- B
+//!
+//!  join       A --Join--------> B      (stream) A's own record
+//!             A <--Table.. ---- B      admitted: all records, in frames
+//!             A <--Refused----- B      or why not
+//!             A <--Superseded-- B      or: an earlier life had that generation, take a larger one
+//!
+//!  repair     A --Sync.. -----> B      (stream) tables differ though both were quiet
+//!             A <--Table.. ---- B
+//! ```
+//!
+//! Ping, PingReq, Ack and News carry [`Gossip`]: the sender's table fingerprint and updates.
+
+use std::time::Duration;
+
+use bincode::{Decode, Encode};
+
+use super::codec;
+use super::list::List;
+use super::{Carrier, DecodeError};
+use crate::member::{
+    Generation, HeartbeatState, Incarnation, NameHash, Record, Standing, Status, Version,
+};
+
+/// Ties an answer to its question, within one sender.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct ProbeSeq(pub u32);
+
+/// How long something has lasted, in the unit its field names; carried instead of a time of day
+/// because no two clocks agree.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Encode, Decode)]
+pub struct Age(pub u32);
+
+/// A short length of time in hundredths of a second, 0 to 655 s.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Centiseconds(pub u16);
+
+impl Centiseconds {
+    /// Longer than can be said, or unknown.
+    pub const UNKNOWN: Centiseconds = Centiseconds(u16::MAX);
+
+    /// From a length, rounded down.
+    #[must_use]
+    pub fn from_duration(length: Duration) -> Self {
+        Centiseconds(u16::try_from(length.as_millis() / 10).unwrap_or(u16::MAX))
+    }
+
+    /// As a length; `None` when unknown.
+    #[must_use]
+    pub fn duration(self) -> Option<Duration> {
+        (self != Self::UNKNOWN).then(|| Duration::from_millis(u64::from(self.0) * 10))
+    }
+}
+
+/// A table as a number; see the protocol's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fingerprint(pub u64);
+
+/// The low 16 bits of a generation: enough to tell two lives of one member apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GenerationLow(pub u16);
+
+impl GenerationLow {
+    /// The low bits of `generation`.
+    #[must_use]
+    pub fn of(generation: Generation) -> Self {
+        GenerationLow((generation.0 & 0xffff) as u16)
+    }
+}
+
+/// A share of 1, in 1/65535.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct MissRate(pub u16);
+
+impl MissRate {
+    /// From a share between 0 and 1.
+    #[must_use]
+    pub fn from_share(share: f64) -> Self {
+        MissRate((share.clamp(0.0, 1.0) * 65_535.0) as u16)
+    }
+
+    /// As a share between 0 and 1.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        f64::from(self.0) / 65_535.0
+    }
+}
+
+/// Where the sender stands in its own probe periods: how many have begun since it started (modulo
+/// 2^16), and how far the present one has gone in 1/65536. It lets observers of a member agree,
+/// without a common clock, whose turn it is to probe it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PeriodPhase {
+    /// Periods begun, modulo 2^16.
+    pub period: u16,
+    /// Part of the present period that has passed, in 1/65536.
+    pub phase: u16,
+}
+
+/// One-bit facts about the sender's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags {
+    /// It had not changed for a while before this exchange of messages.
+    pub quiet: bool,
+}
+
+/// Who sends: the instance and its newest heartbeat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Sender {
+    /// Name hash.
+    pub member: NameHash,
+    /// Restart number.
+    pub generation: Generation,
+    /// Heartbeat version: with the generation, the sender's `HeartbeatState`.
+    pub version: Version,
+}
+
+impl Sender {
+    /// The sender's heartbeat.
+    #[must_use]
+    pub fn heartbeat(&self) -> HeartbeatState {
+        HeartbeatState {
+            generation: self.generation,
+            version: self.version,
+        }
+    }
+}
+
+/// Whom a probe is for. Nobody else may answer it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Target {
+    /// Name hash.
+    pub member: NameHash,
+    /// The life that is meant.
+    pub generation: Generation,
+}
+
+/// What rides on probes and pushes.
+#[derive(Clone, PartialEq, Debug, Default, Encode, Decode)]
+pub struct Gossip {
+    /// The sender's table as a number.
+    pub fingerprint: Fingerprint,
+    /// Facts about the sender's table.
+    pub flags: Flags,
+    /// Changes, most urgent first.
+    pub updates: List<Update, 128>,
+    /// Heartbeats of other members.
+    pub heartbeats: List<HeartbeatEntry, 32>,
+    /// What later versions add; skipped by those that do not know the tag.
+    pub extensions: List<Extension, 16>,
+}
+
+/// A heartbeat passed on, with the time it has been under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct HeartbeatEntry {
+    /// Whose.
+    pub member: NameHash,
+    /// Of which life.
+    pub generation: GenerationLow,
+    /// Its version.
+    pub version: Version,
+    /// Time since the owner counted it, summed over all holders.
+    pub age: Centiseconds,
+}
+
+/// A field that this version does not know.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Extension {
+    /// Which field.
+    pub tag: u16,
+    /// Its bytes.
+    pub bytes: List<u8, 1024>,
+}
+
+/// "Are you alive?"
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Ping {
+    /// Who asks.
+    pub sender: Sender,
+    /// To be echoed.
+    pub seq: ProbeSeq,
+    /// Who is asked.
+    pub target: Target,
+    /// The asker's place in its periods.
+    pub period: PeriodPhase,
+    /// News.
+    pub gossip: Gossip,
+}
+
+/// "I am." Answers a ping.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Ack {
+    /// Who answers.
+    pub sender: Sender,
+    /// The ping's.
+    pub seq: ProbeSeq,
+    /// The answerer's place in its periods.
+    pub period: PeriodPhase,
+    /// News.
+    pub gossip: Gossip,
+}
+
+/// "Ping this member for me."
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct PingReq {
+    /// Who asks.
+    pub sender: Sender,
+    /// To be echoed.
+    pub seq: ProbeSeq,
+    /// Whom to ping.
+    pub target: Target,
+    /// News.
+    pub gossip: Gossip,
+}
+
+/// "I asked, and got no answer."
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Nack {
+    /// Who answers.
+    pub sender: Sender,
+    /// The ping-req's.
+    pub seq: ProbeSeq,
+    /// How often the relay's own probes of live members go unanswered: what its word is worth.
+    pub miss_rate: MissRate,
+    /// How long ago the member last answered the relay.
+    pub answered: Centiseconds,
+    /// Left empty by this version.
+    pub extensions: List<Extension, 16>,
+}
+
+/// "It answered me."
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct RelayedAck {
+    /// Who answers: the relay.
+    pub sender: Sender,
+    /// The ping-req's.
+    pub seq: ProbeSeq,
+    /// Left empty by this version.
+    pub extensions: List<Extension, 16>,
+}
+
+/// "That is not me." Answers a ping for another member or another life.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct WrongTarget {
+    /// Who answers.
+    pub sender: Sender,
+    /// The ping's.
+    pub seq: ProbeSeq,
+    /// The answerer's record, when it fits the size of the ping.
+    pub updates: List<Update, 1>,
+}
+
+/// Changes, pushed.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct News {
+    /// Who pushes.
+    pub sender: Sender,
+    /// The news.
+    pub gossip: Gossip,
+}
+
+/// "Admit me." Opens a stream.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Join {
+    /// The joiner's own record.
+    pub record: RecordUpdate,
+    /// Left empty by this version.
+    pub extensions: List<Extension, 16>,
+}
+
+/// Part of a table: answers a join, or either side of a repair.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Table {
+    /// Who sends it.
+    pub sender: Sender,
+    /// Some records.
+    pub records: List<RecordUpdate, 4096>,
+    /// Whether this is the last part.
+    pub last: bool,
+}
+
+/// Part of the asker's table in a repair; the last part asks for the other table.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Sync {
+    /// The part.
+    pub table: Table,
+}
+
+/// "Not admitted", and why.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Refused {
+    /// The reason.
+    pub reason: RefusalCode,
+    /// The record that stands in the way, for a name conflict.
+    pub holder: List<RecordUpdate, 1>,
+}
+
+/// Reasons of a refusal, as numbers; an unknown one counts as "unavailable".
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct RefusalCode(pub u8);
+
+impl RefusalCode {
+    /// The asked node belongs to another cluster.
+    pub const CLUSTER: RefusalCode = RefusalCode(1);
+    /// A running instance holds the name.
+    pub const NAME_CONFLICT: RefusalCode = RefusalCode(2);
+    /// The generation is too far ahead of the clock.
+    pub const FUTURE_GENERATION: RefusalCode = RefusalCode(3);
+    /// The record breaks a rule.
+    pub const RECORD: RefusalCode = RefusalCode(4);
+    /// The asked node cannot admit anybody now.
+    pub const UNAVAILABLE: RefusalCode = RefusalCode(5);
+}
+
+/// "An earlier life of yours had this generation; take a larger one and ask again."
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub struct Superseded {
+    /// The generation that is remembered.
+    pub generation: Generation,
+}
+
+/// One assertion about a member.
+#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+pub enum Update {
+    /// Everything that is known, for members the receiver may not know.
+    Record(RecordUpdate),
+    /// Only the status, for members it knows.
+    Status(StatusUpdate),
+}
+
+/// A whole record.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecordUpdate {
+    /// The record; of the metadata only what the standing's instance said is told.
+    pub record: Record,
+    /// For dead, left and forgotten members: seconds since that was decided.
+    pub age: Age,
+}
+
+/// A status without name and metadata. The instance is the one the receiver holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatusUpdate {
+    /// Whose.
+    pub member: NameHash,
+    /// Which life.
+    pub generation: Generation,
+    /// The owner's refutation counter.
+    pub incarnation: Incarnation,
+    /// Evictions of this life.
+    pub strikes: u16,
+    /// The claim.
+    pub status: Status,
+    /// Removed for good.
+    pub forgotten: bool,
+    /// For dead, left and forgotten members: seconds since that was decided.
+    pub age: Age,
+}
+
+impl StatusUpdate {
+    /// The claim of `standing` about `member`.
+    #[must_use]
+    pub fn of(member: NameHash, standing: &Standing, age: Age) -> Self {
+        StatusUpdate {
+            member,
+            generation: standing.generation,
+            incarnation: standing.incarnation,
+            strikes: standing.strikes,
+            status: standing.status,
+            forgotten: standing.forgotten,
+            age,
+        }
+    }
+
+    /// The claim as a standing, taken to be about the instance that `held` names.
+    #[must_use]
+    pub fn standing(&self, held: &Standing) -> Standing {
+        Standing {
+            generation: self.generation,
+            forgotten: self.forgotten,
+            strikes: self.strikes,
+            node_id: held.node_id,
+            incarnation: self.incarnation,
+            status: self.status,
+        }
+    }
+}
+
+/// Declares the message enum, its type bytes, its words, and the dispatch between them.
+macro_rules! messages {
+    ($($(#[$doc:meta])* $kind:ident($body:ty) = $byte:literal, $word:literal;)+) => {
+        /// Any message.
+        #[derive(Clone, PartialEq, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "built, sent or handled once, never stored")]
+        pub enum Message { $($(#[$doc])* $kind($body),)+ }
+
+        /// The type byte of a message.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum MessageKind { $($(#[$doc])* $kind = $byte,)+ }
+
+        impl MessageKind {
+            /// Every kind.
+            pub const ALL: &'static [MessageKind] = &[$(MessageKind::$kind,)+];
+
+            /// The kind with this type byte.
+            #[must_use]
+            pub const fn from_wire(byte: u8) -> Option<Self> {
+                match byte { $($byte => Some(MessageKind::$kind),)+ _ => None }
+            }
+
+            /// The word used in metrics and traces.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(MessageKind::$kind => $word,)+ }
+            }
+        }
+
+        impl Message {
+            /// Its kind.
+            #[must_use]
+            pub const fn kind(&self) -> MessageKind {
+                match self { $(Message::$kind(_) => MessageKind::$kind,)+ }
+            }
+
+            pub(super) fn encode_body(&self, bytes: &mut Vec<u8>) {
+                match self { $(Message::$kind(body) => codec::encode_into(body, bytes),)+ }
+            }
+
+            pub(super) fn decode_body(
+                kind: MessageKind,
+                body: &[u8],
+                carrier: Carrier,
+            ) -> Result<Self, DecodeError> {
+                match kind {
+                    $(MessageKind::$kind => codec::decode(body, carrier).map(Message::$kind),)+
+                }
+            }
+        }
+    };
+}
+
+messages! {
+    /// See [`Ping`].
+    Ping(Ping) = 1, "ping";
+    /// See [`Ack`].
+    Ack(Ack) = 2, "ack";
+    /// See [`PingReq`].
+    PingReq(PingReq) = 3, "ping-req";
+    /// See [`Nack`].
+    Nack(Nack) = 4, "nack";
+    /// See [`RelayedAck`].
+    RelayedAck(RelayedAck) = 5, "relayed-ack";
+    /// See [`WrongTarget`].
+    WrongTarget(WrongTarget) = 6, "wrong-target";
+    /// See [`News`].
+    News(News) = 7, "news";
+    /// See [`Join`].
+    Join(Join) = 16, "join";
+    /// See [`Table`].
+    Table(Table) = 17, "table";
+    /// See [`Sync`].
+    Sync(Sync) = 18, "sync";
+    /// See [`Refused`].
+    Refused(Refused) = 19, "refused";
+    /// See [`Superseded`].
+    Superseded(Superseded) = 20, "superseded";
+}

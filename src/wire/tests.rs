@@ -1,0 +1,346 @@
+//! Golden bytes, and hostile ones.
+
+use super::*;
+use crate::member::{
+    Generation, HeartbeatState, Incarnation, Metadata, NodeId, Record, Service, Standing, Status,
+    Tags, Version, WireRange,
+};
+
+const SENDER_GENERATION: Generation = Generation(1_764_516_000);
+
+fn cluster() -> ClusterTag {
+    ClusterTag::of("default")
+}
+
+fn sender() -> Sender {
+    let name: crate::member::NodeName = "n1".parse().expect("valid");
+    Sender {
+        member: name.hash(),
+        generation: SENDER_GENERATION,
+        version: Version(345),
+    }
+}
+
+fn record() -> RecordUpdate {
+    let standing = Standing {
+        incarnation: Incarnation(2),
+        status: Status::Suspect,
+        ..Standing::alive(SENDER_GENERATION, NodeId(0x0102_0304_0506_0708))
+    };
+    let metadata = Metadata {
+        generation: standing.generation,
+        node_id: standing.node_id,
+        version: 3,
+        address: "10.0.0.1:7480".parse().expect("valid"),
+        tags: Tags::from([("zone".into(), "a".into())]),
+        services: vec![Service {
+            name: "web".parse().expect("valid"),
+            port: 8080,
+            tags: Tags::new(),
+        }],
+        wire: WireRange { min: 1, max: 1 },
+    };
+    RecordUpdate {
+        record: Record {
+            name: "n1".parse().expect("valid"),
+            standing,
+            heartbeat: HeartbeatState {
+                generation: standing.generation,
+                version: Version(345),
+            },
+            metadata: Some(metadata.into()),
+        },
+        age: Age(0),
+    }
+}
+
+fn status_update() -> StatusUpdate {
+    StatusUpdate::of(sender().member, &record().record.standing, Age(7))
+}
+
+fn gossip() -> Gossip {
+    Gossip {
+        fingerprint: Fingerprint(0x9f86_d081_884c_7d65),
+        flags: Flags { quiet: true },
+        updates: vec![Update::Status(status_update()), Update::Record(record())].into(),
+        heartbeats: vec![HeartbeatEntry {
+            member: sender().member,
+            generation: GenerationLow::of(SENDER_GENERATION),
+            version: Version(250),
+            age: Centiseconds(42),
+        }]
+        .into(),
+        extensions: vec![Extension {
+            tag: 300,
+            bytes: vec![1, 2].into(),
+        }]
+        .into(),
+    }
+}
+
+fn period() -> PeriodPhase {
+    PeriodPhase {
+        period: 345,
+        phase: 0x8000,
+    }
+}
+
+/// One message of every kind.
+fn messages() -> Vec<Message> {
+    let target = Target {
+        member: sender().member,
+        generation: SENDER_GENERATION,
+    };
+    let seq = ProbeSeq(0xdead_beef);
+    let table = Table {
+        sender: sender(),
+        records: vec![record()].into(),
+        last: true,
+    };
+    vec![
+        Message::Ping(Ping {
+            sender: sender(),
+            seq,
+            target,
+            period: period(),
+            gossip: gossip(),
+        }),
+        Message::Ack(Ack {
+            sender: sender(),
+            seq,
+            period: period(),
+            gossip: Gossip::default(),
+        }),
+        Message::PingReq(PingReq {
+            sender: sender(),
+            seq,
+            target,
+            gossip: Gossip::default(),
+        }),
+        Message::Nack(Nack {
+            sender: sender(),
+            seq,
+            miss_rate: MissRate::from_share(0.5),
+            answered: Centiseconds::UNKNOWN,
+            extensions: List::default(),
+        }),
+        Message::RelayedAck(RelayedAck {
+            sender: sender(),
+            seq,
+            extensions: List::default(),
+        }),
+        Message::WrongTarget(WrongTarget {
+            sender: sender(),
+            seq,
+            updates: List::default(),
+        }),
+        Message::News(News {
+            sender: sender(),
+            gossip: gossip(),
+        }),
+        Message::Join(Join {
+            record: record(),
+            extensions: List::default(),
+        }),
+        Message::Table(table.clone()),
+        Message::Sync(Sync { table }),
+        Message::Refused(Refused {
+            reason: RefusalCode::NAME_CONFLICT,
+            holder: vec![record()].into(),
+        }),
+        Message::Superseded(Superseded {
+            generation: SENDER_GENERATION,
+        }),
+    ]
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Sender, status update and record as they appear in several messages.
+const SENDER_HEX: &str = "65c45503cfc8c4f7fca0602c69fb5901";
+const STATUS_HEX: &str = "65c45503cfc8c4f7fca0602c6902000107";
+const RECORD_HEX: &str = "026e31fca0602c690001020304050607080201fb590101030\
+                          00a000001fb381d01047a6f6e6501610103776562\
+                          1f9000010100";
+const EMPTY_GOSSIP_HEX: &str = "000000000000000000000000";
+
+#[test]
+fn golden_bytes() {
+    let record = RECORD_HEX.replace(' ', "");
+    let gossip = format!(
+        "9f86d081884c7d65010201{STATUS_HEX}00{record}0165c45503cfc8c4f760a0fa002a01fb2c01020102"
+    );
+    let frame = |kind: &str| format!("724d0100{}{kind}", hex(&cluster().0));
+    let target = "65c45503cfc8c4f7fca0602c69";
+    let table = format!("{SENDER_HEX}01{record}01");
+    let expected = [
+        format!(
+            "{}{SENDER_HEX}deadbeef{target}01598000{gossip}",
+            frame("01")
+        ),
+        format!(
+            "{}{SENDER_HEX}deadbeef01598000{EMPTY_GOSSIP_HEX}",
+            frame("02")
+        ),
+        format!(
+            "{}{SENDER_HEX}deadbeef{target}{EMPTY_GOSSIP_HEX}",
+            frame("03")
+        ),
+        format!("{}{SENDER_HEX}deadbeef7fffffff00", frame("04")),
+        format!("{}{SENDER_HEX}deadbeef00", frame("05")),
+        format!("{}{SENDER_HEX}deadbeef00", frame("06")),
+        format!("{}{SENDER_HEX}{gossip}", frame("07")),
+        format!("{}{record}00", frame("10")),
+        format!("{}{table}", frame("11")),
+        format!("{}{table}", frame("12")),
+        format!("{}0201{record}", frame("13")),
+        format!("{}fca0602c69", frame("14")),
+    ];
+    for (message, expected) in messages().iter().zip(expected) {
+        assert_eq!(
+            hex(&encode(cluster(), message)),
+            expected,
+            "{:?}",
+            message.kind()
+        );
+    }
+}
+
+#[test]
+fn the_cluster_tag_is_pinned() {
+    assert_eq!(hex(&cluster().0), "152c566c");
+    assert_ne!(ClusterTag::of("Default"), cluster());
+}
+
+#[test]
+fn every_message_survives_the_wire() {
+    assert_eq!(messages().len(), MessageKind::ALL.len(), "one of each kind");
+    for message in messages() {
+        let bytes = encode(cluster(), &message);
+        assert_eq!(decode(cluster(), &bytes, Carrier::Datagram), Ok(message));
+    }
+}
+
+/// hashicorp/memberlist#236, hashicorp/serf#339, caio/foca#35: truncated and garbage packets
+/// crashed the process.
+#[test]
+fn truncation_at_every_length_and_trailing_bytes_are_refused() {
+    for message in messages() {
+        let bytes = encode(cluster(), &message);
+        for len in 0..bytes.len() {
+            let expected = if len < HEADER_BYTES {
+                DecodeError::NotOurs
+            } else {
+                DecodeError::Malformed
+            };
+            let cut = decode(cluster(), &bytes[..len], Carrier::Datagram);
+            assert_eq!(cut, Err(expected), "{:?} cut to {len}", message.kind());
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        let decoded = decode(cluster(), &longer, Carrier::Datagram);
+        assert_eq!(decoded, Err(DecodeError::Malformed), "{:?}", message.kind());
+    }
+}
+
+#[test]
+fn frames_of_others_are_told_apart_without_decoding() {
+    let bytes = encode(cluster(), &messages()[0]);
+    let changed = |place: usize, byte: u8| {
+        let mut other = bytes.clone();
+        other[place] = byte;
+        decode(cluster(), &other, Carrier::Datagram).expect_err("refused")
+    };
+    assert_eq!(changed(0, b'x'), DecodeError::NotOurs);
+    assert_eq!(changed(2, 2), DecodeError::Version);
+    assert_eq!(changed(3, 0x80), DecodeError::Sealed);
+    assert_eq!(changed(4, !bytes[4]), DecodeError::Cluster);
+    assert_eq!(changed(8, 0xee), DecodeError::UnknownType);
+    let other = decode(ClusterTag::of("other"), &bytes, Carrier::Datagram);
+    assert_eq!(other, Err(DecodeError::Cluster));
+}
+
+#[test]
+fn hostile_lengths_take_no_memory() {
+    let frame = &encode(cluster(), &messages()[6])[..HEADER_BYTES];
+    let head = [frame, &[0; 10], &[0; 9]].concat();
+    for length in [
+        vec![129],
+        vec![0xfb, 0xff, 0xff],
+        vec![0xfc, 0xff, 0xff, 0xff, 0xff],
+        vec![0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+    ] {
+        let bytes = [&head[..], &length, &[0; 64]].concat();
+        let decoded = decode(cluster(), &bytes, Carrier::Datagram);
+        assert_eq!(decoded, Err(DecodeError::Malformed), "{length:02x?}");
+    }
+}
+
+#[test]
+fn invalid_values_inside_a_body_are_refused() {
+    let message = Message::Join(Join {
+        record: record(),
+        extensions: List::default(),
+    });
+    let bytes = encode(cluster(), &message);
+    let name = HEADER_BYTES + 1;
+    for (place, byte) in [(name, b' '), (name, 0xff), (name, 0)] {
+        let mut other = bytes.clone();
+        other[place] = byte;
+        let decoded = decode(cluster(), &other, Carrier::Stream);
+        assert_eq!(
+            decoded,
+            Err(DecodeError::Malformed),
+            "{byte:02x} at {place}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_status_is_refused() {
+    let news = News {
+        sender: sender(),
+        gossip: Gossip {
+            updates: vec![Update::Status(status_update())].into(),
+            ..Gossip::default()
+        },
+    };
+    let bytes = encode(cluster(), &Message::News(news));
+    let place = bytes.len() - 4;
+    assert_eq!(bytes[place], Status::Suspect as u8);
+    for byte in [4, 0x7f, 0x84] {
+        let mut other = bytes.clone();
+        other[place] = byte;
+        let decoded = decode(cluster(), &other, Carrier::Datagram);
+        assert_eq!(decoded, Err(DecodeError::Malformed), "{byte:02x}");
+    }
+}
+
+proptest::proptest! {
+    /// Whatever the bytes, decoding ends with a message or an error.
+    #[test]
+    fn decoding_is_total(
+        kind in 0..32u8,
+        body in proptest::collection::vec(proptest::num::u8::ANY, 0..300),
+    ) {
+        let mut bytes = encode(cluster(), &messages()[1])[..HEADER_BYTES].to_vec();
+        bytes[8] = kind;
+        bytes.extend(body);
+        for carrier in [Carrier::Datagram, Carrier::Stream] {
+            if let Ok(message) = decode(cluster(), &bytes, carrier) {
+                let again = encode(cluster(), &message);
+                proptest::prop_assert_eq!(decode(cluster(), &again, carrier), Ok(message));
+            }
+        }
+    }
+
+    /// One flipped byte in a good message never makes the decoder panic.
+    #[test]
+    fn mutated_messages_decode_or_fail(n in 0..12usize, place in 0..400usize, byte: u8) {
+        let mut bytes = encode(cluster(), &messages()[n]);
+        let place = place % bytes.len();
+        bytes[place] = byte;
+        let _ = decode(cluster(), &bytes, Carrier::Datagram);
+    }
+}
