@@ -1,1 +1,4 @@
-//! daemon
+//! What turns a node into a daemon: its settings and its persisted identity.
+
+pub mod identity;
+pub mod settings;

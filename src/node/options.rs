@@ -70,7 +70,8 @@ pub trait Store: Send + Sync {
     /// Makes `generation` durable before it returns.
     ///
     /// # Errors
-    /// What the medium said; the node then keeps its generation to itself and stays unready.
+    /// What the medium said. It is logged, and the run goes on with the raised generation: the next
+    /// start may have to raise it again.
     fn persist_generation(&self, generation: Generation) -> io::Result<()>;
 }
 

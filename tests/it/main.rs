@@ -1,1 +1,5 @@
-fn main() {}
+//! Integration tests: the public API and the built binary, never internals.
+
+mod config_files;
+mod nodes;
+mod tidy;

@@ -1,0 +1,383 @@
+//! The event loop: one task that owns the core and feeds it.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Sleep, sleep};
+
+use super::clock::{Clock, WallClock};
+use super::handle::{Command, LeaveReport};
+use super::joins::{Joined, Joins, Lookup};
+use super::options::{Observer, Options, Store};
+use super::publish::Publisher;
+use super::sockets::Sockets;
+use super::{inbound, outbound};
+use crate::protocol::{Event, ExchangeId, Input, JoinOutcome, Node, Outbox, StreamId, Transmit};
+use crate::time::Instant;
+
+/// Datagrams received in one wake-up before timers get their turn: a flood cannot starve them, and
+/// a whole kernel buffer of answers is heard before a stall is taken for silence.
+const RECEIVE_BATCH_MAX: usize = 1024;
+/// Largest datagram that can arrive.
+const RECEIVE_BYTES: usize = 65_536;
+/// Stream inputs that may wait for the driver.
+const STREAM_INPUTS_MAX: usize = 256;
+/// Streams that this node has open at a time; further ones fail at once and are tried again.
+const OUTBOUND_MAX: usize = 64;
+/// How often the wall clock is looked at.
+const WALL_CLOCK_PERIOD: Duration = Duration::from_secs(5);
+
+/// What the tasks that serve streams tell the driver.
+#[derive(Debug)]
+pub(super) enum StreamInput {
+    /// A peer has opened a stream; its answer goes to `reply`.
+    Opened {
+        stream: StreamId,
+        reply: oneshot::Sender<Vec<Vec<u8>>>,
+    },
+    /// A frame of a peer's request.
+    Request {
+        stream: StreamId,
+        from: SocketAddr,
+        frame: Vec<u8>,
+    },
+    /// A peer's stream is closed.
+    Closed { stream: StreamId },
+    /// A frame that answers a request of this node.
+    Reply {
+        exchange: ExchangeId,
+        frame: Vec<u8>,
+    },
+    /// A stream of this node has ended.
+    Ended { exchange: ExchangeId },
+}
+
+/// Why the loop woke.
+enum Wake {
+    Command(Option<Command>),
+    Readable,
+    Stream(StreamInput),
+    Lookup(Lookup),
+    Timer,
+}
+
+/// Owns the core, its sockets and its clock.
+pub(super) struct Driver {
+    core: Node,
+    clock: Clock,
+    udp: Arc<UdpSocket>,
+    streams: mpsc::Receiver<StreamInput>,
+    stream_sender: mpsc::Sender<StreamInput>,
+    acceptor: AbortHandle,
+    outbound: Arc<Semaphore>,
+    answers: HashMap<StreamId, oneshot::Sender<Vec<Vec<u8>>>>,
+    joins: Joins,
+    lookups: mpsc::Receiver<Lookup>,
+    look_up_at: Option<Instant>,
+    wall_clock_at: Instant,
+    publisher: Publisher,
+    changed: watch::Sender<u64>,
+    observer: Arc<dyn Observer>,
+    store: Arc<dyn Store>,
+    leave_timeout: Duration,
+    leaving: Vec<oneshot::Sender<LeaveReport>>,
+    outbox: Outbox,
+    buffer: Vec<u8>,
+    stopped: bool,
+}
+
+impl Driver {
+    pub(super) fn new(
+        mut core: Node,
+        clock: Clock,
+        sockets: Sockets,
+        publisher: Publisher,
+        changed: watch::Sender<u64>,
+        options: Options,
+    ) -> Self {
+        let (stream_sender, streams) = mpsc::channel(STREAM_INPUTS_MAX);
+        let acceptor = tokio::spawn(inbound::serve(sockets.tcp, stream_sender.clone()));
+        let (joins, lookups) = Joins::new(options.join);
+        let now = clock.now();
+        let since_epoch = clock.since_epoch();
+        let mut outbox = Outbox::new();
+        core.handle(now, Input::WallClock { since_epoch }, &mut outbox);
+        Driver {
+            core,
+            clock,
+            udp: Arc::new(sockets.udp),
+            streams,
+            stream_sender,
+            acceptor: acceptor.abort_handle(),
+            outbound: Arc::new(Semaphore::new(OUTBOUND_MAX)),
+            answers: HashMap::new(),
+            joins,
+            lookups,
+            look_up_at: Some(now),
+            wall_clock_at: now + WALL_CLOCK_PERIOD,
+            publisher,
+            changed,
+            observer: options.observer,
+            store: options.store,
+            leave_timeout: options.leave_timeout,
+            leaving: Vec::new(),
+            outbox,
+            buffer: vec![0; RECEIVE_BYTES],
+            stopped: false,
+        }
+    }
+
+    /// Runs until the node has left, or every handle is gone.
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        loop {
+            self.run_due();
+            self.flush();
+            if self.stopped {
+                return;
+            }
+            let wake = self.wait(&mut commands).await;
+            self.on_wake(wake);
+            // What has been received goes before timers, whatever woke the loop.
+            self.receive_batch();
+        }
+    }
+
+    /// Everything that the clock says is due.
+    fn run_due(&mut self) {
+        let now = self.clock.now();
+        if now >= self.wall_clock_at {
+            self.look_at_wall_clock(now);
+        }
+        if self.look_up_at.is_some_and(|at| now >= at) {
+            self.joins.look_up_list();
+            let joined = if self.core.state().ready {
+                Joined::Yes
+            } else {
+                Joined::NotYet
+            };
+            self.look_up_at = self.joins.look_up_again(joined).map(|pause| now + pause);
+        }
+        if now >= self.core.next_deadline() {
+            self.core.handle(now, Input::Deadline, &mut self.outbox);
+        }
+    }
+
+    fn look_at_wall_clock(&mut self, now: Instant) {
+        if self.clock.check_wall_clock() == WallClock::Stepped {
+            tracing::info!("the wall clock was set");
+            let since_epoch = self.clock.since_epoch();
+            self.core
+                .handle(now, Input::WallClock { since_epoch }, &mut self.outbox);
+        }
+        self.wall_clock_at = now + WALL_CLOCK_PERIOD;
+    }
+
+    async fn wait(&mut self, commands: &mut mpsc::Receiver<Command>) -> Wake {
+        let sleep = self.sleep_until_due();
+        tokio::select! {
+            biased;
+            command = commands.recv() => Wake::Command(command),
+            _ = self.udp.readable() => Wake::Readable,
+            Some(input) = self.streams.recv() => Wake::Stream(input),
+            Some(lookup) = self.lookups.recv() => Wake::Lookup(lookup),
+            () = sleep => Wake::Timer,
+            else => pending().await,
+        }
+    }
+
+    /// Until the next thing is due. The clock decides later whether it is: a sleep may end early.
+    fn sleep_until_due(&self) -> Sleep {
+        let due = self.core.next_deadline().min(self.wall_clock_at);
+        let due = self.look_up_at.map_or(due, |at| at.min(due));
+        sleep(due.since(self.clock.now()))
+    }
+
+    fn on_wake(&mut self, wake: Wake) {
+        match wake {
+            Wake::Command(Some(command)) => self.on_command(command),
+            // Nobody holds a handle any more.
+            Wake::Command(None) => self.stopped = true,
+            Wake::Stream(input) => self.on_stream_input(input),
+            Wake::Lookup(lookup) => self.on_lookup(lookup),
+            Wake::Readable | Wake::Timer => {}
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Join { addresses, reply } => self.joins.look_up(addresses, reply),
+            Command::Leave { reply } => {
+                self.leaving.push(reply);
+                let timeout = self.leave_timeout;
+                self.core
+                    .handle(self.clock.now(), Input::Leave { timeout }, &mut self.outbox);
+            }
+        }
+    }
+
+    fn on_lookup(&mut self, lookup: Lookup) {
+        let addresses = self.joins.take(lookup);
+        let input = Input::Join {
+            addresses: &addresses,
+        };
+        self.core.handle(self.clock.now(), input, &mut self.outbox);
+    }
+
+    fn on_stream_input(&mut self, input: StreamInput) {
+        let now = self.clock.now();
+        match input {
+            StreamInput::Opened { stream, reply } => {
+                self.answers.insert(stream, reply);
+            }
+            StreamInput::Request {
+                stream,
+                from,
+                frame,
+            } => {
+                let input = Input::Request {
+                    stream,
+                    from,
+                    frame: &frame,
+                };
+                self.core.handle(now, input, &mut self.outbox);
+            }
+            StreamInput::Closed { stream } => {
+                self.answers.remove(&stream);
+            }
+            StreamInput::Reply { exchange, frame } => {
+                let input = Input::Reply {
+                    exchange,
+                    frame: &frame,
+                };
+                self.core.handle(now, input, &mut self.outbox);
+            }
+            StreamInput::Ended { exchange } => {
+                self.core
+                    .handle(now, Input::ExchangeEnded { exchange }, &mut self.outbox);
+            }
+        }
+    }
+
+    fn receive_batch(&mut self) {
+        for _ in 0..RECEIVE_BATCH_MAX {
+            match self.udp.try_recv_from(&mut self.buffer) {
+                Ok((bytes, from)) => {
+                    let input = Input::Datagram {
+                        from,
+                        payload: &self.buffer[..bytes],
+                    };
+                    self.core.handle(self.clock.now(), input, &mut self.outbox);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // An earlier datagram's failure, reported late; the next call goes on.
+                Err(error) => tracing::debug!(%error, "receiving failed"),
+            }
+        }
+    }
+
+    /// Tells the events, sends what is to be sent, and publishes the table. Events first: a raised
+    /// generation must be durable before it is told to anybody.
+    fn flush(&mut self) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        for event in &outbox.events {
+            self.observer.event(event);
+            self.on_event(event);
+        }
+        for transmit in outbox.transmits.drain(..) {
+            self.transmit(transmit);
+        }
+        outbox.clear();
+        self.outbox = outbox;
+        let now = self.clock.now();
+        if let Some(index) = self.publisher.update(&self.core, now, &self.clock) {
+            self.changed.send_replace(index);
+        }
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        match event {
+            Event::Join { address, outcome } => self.on_join_event(*address, outcome),
+            Event::GenerationRaised(generation) => {
+                if let Err(error) = self.store.persist_generation(*generation) {
+                    tracing::error!(%generation, %error, "cannot persist the generation");
+                }
+            }
+            &Event::LeaveCompleted {
+                acknowledged,
+                expected,
+            } => {
+                for reply in self.leaving.drain(..) {
+                    // An error means that the caller has gone.
+                    let _ = reply.send(LeaveReport {
+                        acknowledged,
+                        expected,
+                    });
+                }
+                self.stopped = true;
+            }
+            Event::Member(_) | Event::ProbeAnswered(_) | Event::Late(_) => {}
+        }
+    }
+
+    fn on_join_event(&mut self, address: SocketAddr, outcome: &JoinOutcome) {
+        self.joins.settle(address, outcome);
+    }
+
+    fn transmit(&mut self, transmit: Transmit) {
+        match transmit {
+            Transmit::Datagram { to, payload } => {
+                // A full buffer or an unreachable network loses the datagram, as networks do.
+                if let Err(error) = self.udp.try_send_to(&payload, to) {
+                    tracing::debug!(%to, %error, "sending failed");
+                }
+            }
+            Transmit::Open {
+                exchange,
+                to,
+                frames,
+                timeout,
+            } => {
+                self.open(outbound::Request {
+                    exchange,
+                    to,
+                    frames,
+                    timeout,
+                });
+            }
+            Transmit::Answer { stream, frames } => {
+                if let Some(reply) = self.answers.remove(&stream) {
+                    // An error means that the peer has gone.
+                    let _ = reply.send(frames);
+                }
+            }
+        }
+    }
+
+    fn open(&self, request: outbound::Request) {
+        let inputs = self.stream_sender.clone();
+        let places = Arc::clone(&self.outbound);
+        tokio::spawn(async move {
+            match places.try_acquire_owned() {
+                Ok(_place) => outbound::run(request, inputs).await,
+                Err(_) => {
+                    let exchange = request.exchange;
+                    // An error means that the driver has stopped.
+                    let _ = inputs.send(StreamInput::Ended { exchange }).await;
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.acceptor.abort();
+    }
+}

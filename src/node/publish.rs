@@ -1,0 +1,167 @@
+//! Making the snapshots that readers see.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+
+use super::clock::Clock;
+use super::options::Options;
+use super::snapshot::{MemberView, NodeView, Readiness, Snapshot};
+use crate::member::{NodeId, NodeName};
+use crate::protocol::{MemberState, Node, NodeState};
+use crate::time::Instant;
+
+/// Samples (phi, round trips, heartbeats, counters) are renewed this often.
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+/// The index starts at the generation times this, so that it grows across restarts.
+const INDEX_PER_GENERATION: u64 = 1 << 20;
+
+/// Builds a snapshot when the table has changed, and once a second for the samples.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    slot: Arc<ArcSwap<Snapshot>>,
+    cluster: String,
+    local: NodeName,
+    node_id: NodeId,
+    bound: SocketAddr,
+    started: SystemTime,
+    index_base: u64,
+    revision: u64,
+    shown: NodeState,
+    published_at: Instant,
+}
+
+impl Publisher {
+    /// Publishes the first snapshot.
+    pub(super) fn new(core: &Node, options: &Options, bound: SocketAddr, clock: &Clock) -> Self {
+        let now = clock.now();
+        let base = Self::base(core);
+        let first = Snapshot {
+            cluster: options.cluster.clone(),
+            local: options.name.clone(),
+            index: base + core.revision(),
+            fingerprint: core.fingerprint(),
+            members: Vec::new(),
+            node: NodeView {
+                node_id: options.node_id,
+                bound,
+                readiness: readiness(&core.state()),
+                isolated: false,
+                local_health: 0,
+                miss_rate: core.state().miss_rate,
+                started: clock.wall_time(now),
+                queued_updates: 0,
+                stats: core.stats().clone(),
+            },
+        };
+        let mut publisher = Publisher {
+            slot: Arc::new(ArcSwap::from_pointee(first)),
+            cluster: options.cluster.clone(),
+            local: options.name.clone(),
+            node_id: options.node_id,
+            bound,
+            started: clock.wall_time(now),
+            index_base: base,
+            revision: core.revision(),
+            shown: core.state(),
+            published_at: now,
+        };
+        publisher.publish(core, now, clock);
+        publisher
+    }
+
+    fn base(core: &Node) -> u64 {
+        core.state()
+            .generation
+            .0
+            .saturating_mul(INDEX_PER_GENERATION)
+    }
+
+    /// Where readers find the newest snapshot.
+    pub(super) fn slot(&self) -> &Arc<ArcSwap<Snapshot>> {
+        &self.slot
+    }
+
+    /// The newest snapshot's index.
+    pub(super) fn index(&self) -> u64 {
+        self.index_base + self.revision
+    }
+
+    /// Publishes if there is something to show; the index if it has grown.
+    pub(super) fn update(&mut self, core: &Node, now: Instant, clock: &Clock) -> Option<u64> {
+        let state = core.state();
+        let changed = core.revision() != self.revision;
+        let turned =
+            readiness(&state) != readiness(&self.shown) || state.isolated != self.shown.isolated;
+        if !changed && !turned && now.since(self.published_at) < SAMPLE_PERIOD {
+            return None;
+        }
+        self.index_base = self.index_base.max(Self::base(core));
+        self.revision = core.revision();
+        self.publish(core, now, clock);
+        changed.then(|| self.index())
+    }
+
+    fn publish(&mut self, core: &Node, now: Instant, clock: &Clock) {
+        self.shown = core.state();
+        self.published_at = now;
+        let mut members: Vec<MemberView> = core
+            .members(now)
+            .map(|member| view(member, clock))
+            .collect();
+        members.sort_by(|one, other| one.name.cmp(&other.name));
+        self.slot.store(Arc::new(Snapshot {
+            cluster: self.cluster.clone(),
+            local: self.local.clone(),
+            index: self.index(),
+            fingerprint: core.fingerprint(),
+            members,
+            node: NodeView {
+                node_id: self.node_id,
+                bound: self.bound,
+                readiness: readiness(&self.shown),
+                isolated: self.shown.isolated,
+                local_health: self.shown.local_health,
+                miss_rate: self.shown.miss_rate,
+                started: self.started,
+                queued_updates: self.shown.queued_updates,
+                stats: core.stats().clone(),
+            },
+        }));
+    }
+}
+
+fn readiness(state: &NodeState) -> Readiness {
+    match state {
+        NodeState { leaving: true, .. } => Readiness::Leaving,
+        NodeState { ready: true, .. } => Readiness::Ready,
+        NodeState {
+            clock_ahead: true, ..
+        } => Readiness::ClockAhead,
+        _ => Readiness::Joining,
+    }
+}
+
+fn view(member: MemberState, clock: &Clock) -> MemberView {
+    let current = member.heartbeat.generation == member.generation;
+    MemberView {
+        address: member.metadata.as_ref().map(|metadata| metadata.address),
+        version: if current {
+            member.heartbeat.version
+        } else {
+            Default::default()
+        },
+        since: clock.wall_time(member.since),
+        name: member.name,
+        status: member.status,
+        local: member.local,
+        generation: member.generation,
+        incarnation: member.incarnation,
+        phi: member.phi,
+        rtt: member.round_trip,
+        metadata: member.metadata,
+        isolated_verdict: member.isolated_verdict,
+    }
+}
