@@ -1,90 +1,170 @@
-//! The command line: what the commands are, and how their failures end the process.
+//! The command line.
 
+mod agent;
+mod api;
+mod client;
 mod completions;
 mod config;
+mod dev;
+mod info;
+mod join;
+mod leave;
 mod man;
+mod members;
+mod output;
+mod table;
+mod wait;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::daemon::settings::{Flags, Settings, SettingsError};
+use self::output::print;
+use crate::daemon::RunError;
+use crate::daemon::settings::SettingsError;
+
+/// The command failed or timed out.
+pub const EXIT_FAILED: u8 = 1;
+/// The command line is wrong.
+pub const EXIT_USAGE: u8 = 2;
+/// The daemon is not reachable.
+pub const EXIT_UNREACHABLE: u8 = 69;
+/// The configuration is wrong.
+pub const EXIT_CONFIG: u8 = 78;
 
 /// A gossip cluster-membership daemon and its client.
-#[derive(Debug, Parser)]
-#[command(name = "rumord", version, arg_required_else_help = true)]
+#[derive(Parser, Debug)]
+#[command(
+    name = "rumord",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand, Debug)]
 enum Command {
-    /// Run one node in the foreground.
-    Agent(Flags),
-    /// Check a settings file, or print the defaults.
+    /// Run one node in the foreground
+    Agent(agent::Arguments),
+    /// Start a cluster of real nodes on this machine and watch it live
+    Dev(dev::Arguments),
+    /// Show the member table
+    Members(members::Arguments),
+    /// Show this node: identity, addresses, counters, health
+    Info(info::Arguments),
+    /// Join a cluster through the address of any of its members
+    Join(join::Arguments),
+    /// Leave the cluster gracefully and stop the daemon
+    Leave(leave::Arguments),
+    /// Wait until enough members are alive
+    Wait(wait::Arguments),
+    /// Check a settings file, or print the defaults
     #[command(subcommand)]
     Config(config::Command),
-    /// Print shell completions.
+    /// Print shell completions
     Completions {
-        /// The shell that they are for.
+        /// The shell that they are for
         shell: Shell,
     },
-    /// Print the manual, a page for every command.
+    /// Print the manual, a page for every command
     Man,
 }
 
-/// Why a command failed: what its process exits with and says.
-#[derive(Debug)]
+/// Why a command ended without having done its work: an exit code and one line for stderr.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Exit code: 1 failed, 2 usage, 69 daemon not reachable, 78 bad configuration.
+    /// The process's exit code.
     pub code: u8,
-    /// One line that says what to do.
+    /// What is wrong and what to do, in one line; nothing is printed when it is empty.
     pub message: String,
+}
+
+impl Failure {
+    /// A failure with this exit code.
+    #[must_use]
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Failure {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// The reader of stdout has gone: there is nothing left to do, and nothing wrong.
+    const fn reader_gone() -> Self {
+        Failure {
+            code: 0,
+            message: String::new(),
+        }
+    }
 }
 
 impl From<SettingsError> for Failure {
     fn from(error: SettingsError) -> Self {
-        Failure {
-            code: error.exit_code(),
-            message: error.to_string(),
+        Failure::new(error.exit_code(), error.to_string())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Failure::new(error.exit_code(), error.to_string())
+    }
+}
+
+/// Parses the process's arguments, runs the command and gives the exit code; wrong usage ends the
+/// process with code 2.
+#[must_use]
+pub fn run() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("rumord: {}", failure.message);
+            }
+            ExitCode::from(failure.code)
         }
     }
 }
 
-/// Runs the command that the process's arguments name.
-#[must_use]
-pub fn run() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Agent(flags) => agent(&flags),
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Agent(arguments) => agent::run(&arguments),
+        Command::Dev(arguments) => dev::run(&arguments),
+        Command::Members(arguments) => members::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Join(arguments) => join::run(&arguments),
+        Command::Leave(arguments) => leave::run(&arguments),
+        Command::Wait(arguments) => wait::run(&arguments),
         Command::Config(command) => config::run(&command),
         Command::Completions { shell } => completions::run(shell),
         Command::Man => man::run(),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { code, message }) => {
-            eprintln!("rumord: {message}");
-            ExitCode::from(code)
-        }
     }
 }
 
-fn agent(flags: &Flags) -> Result<(), Failure> {
-    Settings::load(flags, |name| std::env::var_os(name))?;
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
 
-/// Writes `text` to stdout. A reader that has seen enough and closed the pipe is no failure.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let message = format!("cannot write to standard output ({error}); check where it goes");
-            Err(Failure { code: 1, message })
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_flag_has_help() {
+        let mut command = Cli::command();
+        command.build();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands() {
+            assert!(sub.get_about().is_some(), "{} has no help", sub.get_name());
+            for flag in sub.get_arguments() {
+                let name = flag.get_id();
+                assert!(
+                    flag.get_help().is_some(),
+                    "{} {name} has no help",
+                    sub.get_name()
+                );
+            }
         }
-        _ => Ok(()),
     }
 }

@@ -154,6 +154,11 @@ mod tests {
     }
 
     /// Computed with 60 digits: mean, deviation, silence, phi.
+    #[allow(
+        clippy::excessive_precision,
+        clippy::approx_constant,
+        reason = "given digits"
+    )]
     const NORMAL: [(f64, f64, f64, f64); 20] = [
         (1000.0, 200.0, 0.0, 1.2449121373882917e-7),
         (1000.0, 200.0, 500.0, 0.0027052313961437212),
@@ -186,6 +191,7 @@ mod tests {
 
     #[test]
     fn thresholds_are_crossed_where_the_normal_quantiles_say() {
+        #[allow(clippy::excessive_precision, reason = "given digits")]
         let quantiles = [
             (1.0, 1.28155156554),
             (2.0, 2.32634787404),

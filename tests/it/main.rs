@@ -2,4 +2,5 @@
 
 mod config_files;
 mod nodes;
+mod program;
 mod tidy;

@@ -1,0 +1,206 @@
+//! The HTTP API: reads from the published snapshot, never waiting for the protocol; joins and
+//! leaves through the node's handle.
+
+mod body;
+mod connections;
+mod control;
+mod filter;
+mod guard;
+mod health;
+mod members;
+mod problem;
+mod query;
+mod this_node;
+mod view;
+
+#[cfg(test)]
+pub(in crate::daemon) mod tests;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use self::body::BODY_BYTES_MAX;
+use self::connections::{Activity, Bounded, CONNECTIONS_MAX};
+use self::guard::{Hosts, admit, admit_write};
+use self::problem::Problem;
+use super::telemetry::Metrics;
+use crate::node::{JoinResult, LeaveReport, Node, Snapshot, Stopped};
+
+pub(crate) use self::control::refusal;
+pub use self::guard::Writes;
+
+/// How long answers under way may take when the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+const OPENAPI: &str = include_str!("http/openapi.json");
+
+/// An answer that is being worked on.
+pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What the API needs of a node.
+pub trait Membership: Send + Sync + 'static {
+    /// The newest picture of the table. Never waits.
+    fn snapshot(&self) -> Arc<Snapshot>;
+    /// Wakes when the snapshot's index has grown; `Err` when the node has stopped.
+    fn changes(&self) -> watch::Receiver<u64>;
+    /// Contacts `addresses` and waits for every one's answer.
+    fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>>;
+    /// Leaves, and stops the node.
+    fn leave(&self) -> Pending<Result<LeaveReport, Stopped>>;
+}
+
+impl Membership for Node {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Node::snapshot(self)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        Node::changes(self)
+    }
+
+    fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
+        let node = self.clone();
+        Box::pin(async move { node.join(addresses).await })
+    }
+
+    fn leave(&self) -> Pending<Result<LeaveReport, Stopped>> {
+        let node = self.clone();
+        Box::pin(async move { node.leave().await })
+    }
+}
+
+/// What the API serves.
+#[derive(Clone)]
+pub struct State {
+    /// The node.
+    pub node: Arc<dyn Membership>,
+    /// What `/metrics` shows.
+    pub metrics: Arc<Metrics>,
+    /// Whether anything may be changed.
+    pub writes: Writes,
+}
+
+/// What every handler sees.
+#[derive(Clone)]
+struct App {
+    node: Arc<dyn Membership>,
+    metrics: Arc<Metrics>,
+    writes: Writes,
+    hosts: Hosts,
+    /// Closed when the server stops.
+    stop: watch::Receiver<()>,
+}
+
+impl App {
+    /// Waits until the server stops.
+    async fn stopping(&self) {
+        let mut stop = self.stop.clone();
+        while stop.changed().await.is_ok() {}
+    }
+}
+
+/// Serves the API on `listener` until `shutdown` is over; then ends blocked reads and gives other
+/// answers under way two seconds.
+pub async fn serve(
+    listener: TcpListener,
+    state: State,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) {
+    serve_on(Bounded::new(listener, CONNECTIONS_MAX), state, shutdown).await;
+}
+
+async fn serve_on(
+    listener: Bounded,
+    state: State,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) {
+    let (stopper, stop) = watch::channel(());
+    let app = App {
+        node: state.node,
+        metrics: state.metrics,
+        writes: state.writes,
+        hosts: axum::serve::Listener::local_addr(&listener).map_or(Hosts::Loopback, Hosts::of),
+        stop,
+    };
+    let overtime = overtime(app.clone());
+    let service = router(app).into_make_service_with_connect_info::<Activity>();
+    let server = axum::serve(listener, service).with_graceful_shutdown(async move {
+        shutdown.await;
+        drop(stopper);
+    });
+    tokio::select! {
+        _ = server.into_future() => {}
+        () = overtime => tracing::warn!("gave up on HTTP answers that clients did not take"),
+    }
+}
+
+/// Is over some time after the server was told to stop.
+async fn overtime(app: App) {
+    app.stopping().await;
+    tokio::time::sleep(DRAIN_TIMEOUT).await;
+}
+
+/// Every route: method, path, handler. The API's description lists exactly these.
+fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 9] {
+    let change = |handler: MethodRouter<App>| {
+        handler.route_layer(from_fn_with_state(app.clone(), admit_write))
+    };
+    [
+        ("get", "/v1/members", get(members::list)),
+        ("get", "/v1/members/{name}", get(members::one)),
+        ("get", "/v1/self", get(this_node::show)),
+        ("post", "/v1/join", change(post(control::join))),
+        ("post", "/v1/leave", change(post(control::leave))),
+        ("get", "/livez", get(health::live)),
+        ("get", "/readyz", get(health::ready)),
+        ("get", "/metrics", get(metrics)),
+        ("get", "/openapi.json", get(openapi)),
+    ]
+}
+
+fn router(app: App) -> Router {
+    routes(&app)
+        .into_iter()
+        .fold(Router::new(), |router, (_, path, handler)| {
+            router.route(path, handler)
+        })
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(unknown_route)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(app.clone(), admit))
+        .with_state(app)
+}
+
+async fn unknown_route(uri: Uri) -> Problem {
+    let detail = format!("no route {:?}; /openapi.json lists them", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, detail)
+}
+
+async fn wrong_method(uri: Uri) -> Problem {
+    let detail = format!(
+        "{:?} does not take this method; Allow names those it does",
+        uri.path()
+    );
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
+}
+
+async fn metrics(axum::extract::State(app): axum::extract::State<App>) -> Response {
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let body = app.metrics.render(&app.node.snapshot());
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+async fn openapi() -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, kind)], OPENAPI).into_response()
+}

@@ -1,0 +1,11 @@
+//! The API over real sockets, with a node that a test controls.
+
+mod api;
+mod blocking;
+mod control;
+mod fake;
+mod limits;
+mod problems;
+mod reads;
+
+pub(in crate::daemon) use self::fake::snapshot;

@@ -1,0 +1,176 @@
+//! A node whose table a test writes.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::watch;
+
+use crate::daemon::http::{Membership, Pending};
+use crate::member::{
+    Generation, Incarnation, Metadata, NodeId, Service, Status, Tags, Version, WireRange,
+};
+use crate::node::{
+    JoinResult, LeaveReport, MemberView, NodeView, Readiness, ResolveError, Snapshot, Stopped,
+};
+use crate::protocol::{JoinOutcome, RefusalReason, Stats};
+
+/// Shows what the test stores in it.
+pub(super) struct FakeNode {
+    snapshot: Mutex<Arc<Snapshot>>,
+    changes: Mutex<Option<watch::Sender<u64>>>,
+    receiver: watch::Receiver<u64>,
+}
+
+impl FakeNode {
+    pub(super) fn new(snapshot: Snapshot) -> Arc<Self> {
+        let (sender, receiver) = watch::channel(snapshot.index);
+        Arc::new(FakeNode {
+            snapshot: Mutex::new(Arc::new(snapshot)),
+            changes: Mutex::new(Some(sender)),
+            receiver,
+        })
+    }
+
+    /// Publishes a changed snapshot.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut shown = self.snapshot.lock().expect("unpoisoned");
+        let mut next = Snapshot::clone(&shown);
+        change(&mut next);
+        let index = next.index;
+        *shown = Arc::new(next);
+        if let Some(changes) = &*self.changes.lock().expect("unpoisoned") {
+            changes.send_replace(index);
+        }
+    }
+
+    /// Stops, as after a leave.
+    pub(super) fn stop(&self) {
+        self.changes.lock().expect("unpoisoned").take();
+    }
+
+    /// Readers that follow the index now.
+    pub(super) fn followers(&self) -> usize {
+        let changes = self.changes.lock().expect("unpoisoned");
+        // One receiver is the node's own.
+        changes
+            .as_ref()
+            .map_or(0, |changes| changes.receiver_count() - 1)
+    }
+}
+
+impl Membership for FakeNode {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.lock().expect("unpoisoned").clone()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.receiver.clone()
+    }
+
+    /// The address says how it answers.
+    fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
+        let results = addresses.into_iter().map(answer).collect();
+        Box::pin(async { Ok(results) })
+    }
+
+    fn leave(&self) -> Pending<Result<LeaveReport, Stopped>> {
+        let stopped = self.changes.lock().expect("unpoisoned").is_none();
+        let report = LeaveReport {
+            acknowledged: 1,
+            expected: 2,
+        };
+        Box::pin(async move { if stopped { Err(Stopped) } else { Ok(report) } })
+    }
+}
+
+fn answer(address: String) -> JoinResult {
+    let outcome = match address.as_str() {
+        "joined" => Ok(JoinOutcome::Joined { members: 3 }),
+        "itself" => Ok(JoinOutcome::Itself),
+        "refused" => Ok(JoinOutcome::Refused(RefusalReason::Cluster)),
+        "unresolvable" => {
+            let reason = "no such host".into();
+            Err(ResolveError {
+                address: address.clone(),
+                reason,
+            })
+        }
+        _ => Ok(JoinOutcome::Unreachable),
+    };
+    JoinResult { address, outcome }
+}
+
+/// n1 (this node) and n2 alive, n3 dead.
+pub(in crate::daemon) fn snapshot() -> Snapshot {
+    let web = Service {
+        name: "web".parse().expect("valid"),
+        port: 8080,
+        tags: Tags::from([("v".into(), "2".into())]),
+    };
+    let n1 = MemberView {
+        local: true,
+        rtt: None,
+        ..member("n1", &[("zone", "a")], vec![web])
+    };
+    let n2 = member("n2", &[("zone", "b"), ("canary", "")], Vec::new());
+    let n3 = MemberView {
+        status: Status::Dead,
+        address: None,
+        metadata: None,
+        phi: 9.81234,
+        ..member("n3", &[], Vec::new())
+    };
+    Snapshot {
+        cluster: "default".into(),
+        local: n1.name.clone(),
+        index: 42,
+        fingerprint: 0x9f86_d081_884c,
+        members: vec![n1, n2, n3],
+        node: node(),
+    }
+}
+
+fn node() -> NodeView {
+    NodeView {
+        node_id: NodeId(0xab),
+        bound: "127.0.0.1:7480".parse().expect("valid"),
+        readiness: Readiness::Ready,
+        isolated: false,
+        local_health: 0,
+        miss_rate: 0.015_25,
+        started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_000),
+        queued_updates: 0,
+        stats: Stats::default(),
+    }
+}
+
+fn member(name: &str, tags: &[(&str, &str)], services: Vec<Service>) -> MemberView {
+    let address = "127.0.0.1:7480".parse().expect("valid");
+    let tags = tags
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    let metadata = Metadata {
+        generation: Generation(1_764_516_000),
+        node_id: NodeId(1),
+        version: 0,
+        address,
+        tags,
+        services,
+        wire: WireRange { min: 1, max: 1 },
+    };
+    MemberView {
+        name: name.parse().expect("valid"),
+        address: Some(address),
+        status: Status::Alive,
+        local: false,
+        generation: Generation(1_764_516_000),
+        version: Version(345),
+        incarnation: Incarnation(0),
+        phi: 0.0,
+        rtt: Some(Duration::from_micros(312)),
+        since: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_250),
+        metadata: Some(Arc::new(metadata)),
+        isolated_verdict: false,
+    }
+}

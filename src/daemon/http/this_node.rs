@@ -1,0 +1,163 @@
+//! `GET /v1/self`: this node's identity, state and counters.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::App;
+use super::problem::Problem;
+use super::query::Parameters;
+use super::view::{CountsJson, fingerprint, thousandths, timestamp};
+use crate::node::{Readiness, Snapshot};
+use crate::protocol::Stats;
+
+type Numbers = BTreeMap<&'static str, u64>;
+
+#[derive(Serialize)]
+struct SelfJson<'a> {
+    name: &'a str,
+    cluster: &'a str,
+    node_id: String,
+    generation: u64,
+    bound: SocketAddr,
+    advertised: Option<SocketAddr>,
+    readiness: &'static str,
+    isolated: bool,
+    local_health: u32,
+    miss_rate: f64,
+    started: String,
+    uptime_ms: u64,
+    version: &'static str,
+    index: u64,
+    fingerprint: String,
+    counts: CountsJson,
+    queued_updates: usize,
+    counters: CountersJson,
+}
+
+/// The core's counters, nested by label.
+#[derive(Serialize)]
+struct CountersJson {
+    /// Direction, kind, transport.
+    messages: BTreeMap<&'static str, BTreeMap<&'static str, Numbers>>,
+    /// Direction, transport.
+    bytes: BTreeMap<&'static str, Numbers>,
+    rejected: Numbers,
+    /// Kind, outcome.
+    probes: BTreeMap<&'static str, Numbers>,
+    suspicions: Numbers,
+    refutations: u64,
+    exchanges: u64,
+    exchanges_needless: u64,
+    metadata_conflicts: u64,
+    dropped: Numbers,
+}
+
+/// This node.
+pub(super) async fn show(State(app): State<App>, query: Parameters) -> Result<Response, Problem> {
+    query.allow(&[])?;
+    let snapshot = app.node.snapshot();
+    Ok(Json(SelfJson::new(&snapshot)).into_response())
+}
+
+impl<'a> SelfJson<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let node = &snapshot.node;
+        let own = snapshot.members.iter().find(|member| member.local);
+        let uptime = SystemTime::now()
+            .duration_since(node.started)
+            .unwrap_or_default();
+        SelfJson {
+            name: snapshot.local.as_str(),
+            cluster: &snapshot.cluster,
+            node_id: node.node_id.to_string(),
+            generation: own.map_or(0, |member| member.generation.0),
+            bound: node.bound,
+            advertised: own.and_then(|member| member.address),
+            readiness: readiness_word(node.readiness),
+            isolated: node.isolated,
+            local_health: node.local_health,
+            miss_rate: thousandths(node.miss_rate),
+            started: timestamp(node.started),
+            uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
+            version: env!("CARGO_PKG_VERSION"),
+            index: snapshot.index,
+            fingerprint: fingerprint(snapshot),
+            counts: CountsJson::new(snapshot),
+            queued_updates: node.queued_updates,
+            counters: CountersJson::new(&node.stats),
+        }
+    }
+}
+
+impl CountersJson {
+    fn new(stats: &Stats) -> Self {
+        CountersJson {
+            messages: nested_messages(stats),
+            bytes: nested(
+                stats
+                    .bytes
+                    .iter()
+                    .map(|(key, n)| (key.0.as_str(), key.1.as_str(), *n)),
+            ),
+            rejected: stats
+                .rejected
+                .iter()
+                .map(|(key, n)| (key.as_str(), *n))
+                .collect(),
+            probes: nested(
+                stats
+                    .probes
+                    .iter()
+                    .map(|(key, n)| (key.0.as_str(), key.1.as_str(), *n)),
+            ),
+            suspicions: stats
+                .suspicions
+                .iter()
+                .map(|(key, n)| (key.as_str(), *n))
+                .collect(),
+            refutations: stats.refutations,
+            exchanges: stats.exchanges,
+            exchanges_needless: stats.exchanges_needless,
+            metadata_conflicts: stats.metadata_conflicts,
+            dropped: stats.dropped.clone(),
+        }
+    }
+}
+
+/// The word for a readiness, as `readiness` shows it.
+pub(super) const fn readiness_word(readiness: Readiness) -> &'static str {
+    match readiness {
+        Readiness::Joining => "joining",
+        Readiness::ClockAhead => "clock-ahead",
+        Readiness::Ready => "ready",
+        Readiness::Leaving => "leaving",
+    }
+}
+
+fn nested_messages(stats: &Stats) -> BTreeMap<&'static str, BTreeMap<&'static str, Numbers>> {
+    let mut messages = BTreeMap::<_, BTreeMap<_, Numbers>>::new();
+    for (&(direction, kind, transport), &count) in &stats.messages {
+        let kinds = messages.entry(direction.as_str()).or_default();
+        kinds
+            .entry(kind)
+            .or_default()
+            .insert(transport.as_str(), count);
+    }
+    messages
+}
+
+fn nested(
+    counts: impl Iterator<Item = (&'static str, &'static str, u64)>,
+) -> BTreeMap<&'static str, Numbers> {
+    let mut outer = BTreeMap::<_, Numbers>::new();
+    for (first, second, count) in counts {
+        outer.entry(first).or_default().insert(second, count);
+    }
+    outer
+}

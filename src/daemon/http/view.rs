@@ -1,0 +1,162 @@
+//! The JSON of members, as the API promises it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::filter::Filter;
+use crate::member::{Service, Status, Tags};
+use crate::node::{MemberView, Snapshot};
+
+/// The member table, or the part of it that a filter left.
+#[derive(Serialize)]
+pub(super) struct TableJson<'a> {
+    cluster: &'a str,
+    local: &'a str,
+    index: u64,
+    fingerprint: String,
+    counts: CountsJson,
+    members: Vec<MemberJson<'a>>,
+}
+
+/// How many members of the whole table have each status.
+#[derive(Serialize)]
+pub(super) struct CountsJson {
+    alive: usize,
+    suspect: usize,
+    dead: usize,
+    left: usize,
+}
+
+/// One member.
+#[derive(Serialize)]
+pub(super) struct MemberJson<'a> {
+    name: &'a str,
+    address: Option<SocketAddr>,
+    status: &'static str,
+    local: bool,
+    generation: u64,
+    version: u64,
+    incarnation: u32,
+    phi: f64,
+    rtt_ms: Option<f64>,
+    since: String,
+    tags: &'a Tags,
+    services: Vec<ServiceJson<'a>>,
+    /// Always null: a member has no maintenance lease.
+    maintenance: Option<()>,
+    wire_version: Option<u8>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    isolated_verdict: bool,
+}
+
+#[derive(Serialize)]
+struct ServiceJson<'a> {
+    name: &'a str,
+    port: u16,
+    tags: &'a Tags,
+}
+
+/// How one join address answered.
+#[derive(Debug, Serialize)]
+pub(super) struct JoinJson {
+    /// The address as given.
+    pub(super) address: String,
+    /// `joined`, `itself`, `refused`, `unreachable` or `unresolvable`.
+    pub(super) outcome: &'static str,
+    /// Why, and what to do, unless it joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detail: Option<String>,
+    /// Members in the table it told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) members: Option<usize>,
+}
+
+impl<'a> TableJson<'a> {
+    /// The members of `snapshot` that `filter` leaves, under the head of the whole table.
+    pub(super) fn new(snapshot: &'a Snapshot, filter: &Filter) -> Self {
+        let kept = snapshot
+            .members
+            .iter()
+            .filter(|member| filter.matches(member));
+        TableJson {
+            cluster: &snapshot.cluster,
+            local: snapshot.local.as_str(),
+            index: snapshot.index,
+            fingerprint: fingerprint(snapshot),
+            counts: CountsJson::new(snapshot),
+            members: kept.map(MemberJson::new).collect(),
+        }
+    }
+}
+
+impl CountsJson {
+    /// Counts the members of `snapshot`.
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        CountsJson {
+            alive: snapshot.count(Status::Alive),
+            suspect: snapshot.count(Status::Suspect),
+            dead: snapshot.count(Status::Dead),
+            left: snapshot.count(Status::Left),
+        }
+    }
+}
+
+impl<'a> MemberJson<'a> {
+    /// One row.
+    pub(super) fn new(member: &'a MemberView) -> Self {
+        static NO_TAGS: Tags = BTreeMap::new();
+        let metadata = member.metadata.as_deref();
+        MemberJson {
+            name: member.name.as_str(),
+            address: member.address,
+            status: member.status.as_str(),
+            local: member.local,
+            generation: member.generation.0,
+            version: member.version.0,
+            incarnation: member.incarnation.0,
+            phi: thousandths(member.phi),
+            rtt_ms: member
+                .rtt
+                .map(|rtt| thousandths(rtt.as_secs_f64() * 1000.0)),
+            since: timestamp(member.since),
+            tags: metadata.map_or(&NO_TAGS, |metadata| &metadata.tags),
+            services: metadata
+                .map(|metadata| metadata.services.iter().map(ServiceJson::new).collect())
+                .unwrap_or_default(),
+            maintenance: None,
+            wire_version: metadata.map(|metadata| metadata.wire.max),
+            isolated_verdict: member.isolated_verdict,
+        }
+    }
+}
+
+impl<'a> ServiceJson<'a> {
+    fn new(service: &'a Service) -> Self {
+        ServiceJson {
+            name: service.name.as_str(),
+            port: service.port,
+            tags: &service.tags,
+        }
+    }
+}
+
+/// The table's fingerprint as 16 hex digits.
+pub(super) fn fingerprint(snapshot: &Snapshot) -> String {
+    format!("{:016x}", snapshot.fingerprint)
+}
+
+/// RFC 3339 in UTC with milliseconds.
+pub(super) fn timestamp(time: SystemTime) -> String {
+    // The formatter knows the years 1970 to 9999 only; a clock outside them is shown at the edge.
+    let latest = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(253_402_300_799);
+    let shown = time.clamp(SystemTime::UNIX_EPOCH, latest);
+    humantime::format_rfc3339_millis(shown).to_string()
+}
+
+/// Rounded to three decimals: samples carry no more.
+pub(super) fn thousandths(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

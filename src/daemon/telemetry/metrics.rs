@@ -1,0 +1,320 @@
+//! Metrics: names, help, histograms as they happen, everything else at the scrape.
+//!
+//! No label holds a member's name, an address, or anything a peer or client chooses, so the number
+//! of series does not depend on the cluster.
+
+use metrics::{Counter, Histogram, Unit, counter, gauge, histogram, with_local_recorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
+
+use super::process;
+use crate::member::Status;
+use crate::node::Snapshot;
+use crate::protocol::{
+    Event, EventKind, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome,
+};
+
+const MEMBERS: &str = "rumord_members";
+const PROBES: &str = "rumord_probes_total";
+const PROBE_RTT: &str = "rumord_probe_rtt_seconds";
+const SUSPICIONS: &str = "rumord_suspicions_total";
+const REFUTATIONS: &str = "rumord_refutations_total";
+const DETECTION: &str = "rumord_detection_seconds";
+const MESSAGES: &str = "rumord_messages_total";
+const BYTES: &str = "rumord_bytes_total";
+const REJECTED: &str = "rumord_rejected_total";
+const LATENESS: &str = "rumord_timer_lateness_seconds";
+const LOCAL_HEALTH: &str = "rumord_local_health";
+const QUEUE_LENGTH: &str = "rumord_queue_length";
+const EVENTS: &str = "rumord_events_total";
+const BUILD_INFO: &str = "rumord_build_info";
+
+/// From a local round trip to one between continents.
+const RTT_BUCKETS: [f64; 12] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
+];
+/// From the shortest pause tolerance to far beyond the longest default.
+const DETECTION_BUCKETS: [f64; 12] = [
+    1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 5.5, 6.0, 7.0, 10.0, 15.0, 30.0,
+];
+/// From scheduling noise to a process that stood still.
+const LATENESS_BUCKETS: [f64; 11] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
+];
+
+/// The metrics of one agent. Not the process-wide recorder, so that a program can hold several.
+pub struct Metrics {
+    recorder: PrometheusRecorder,
+    probe_rtt: Histogram,
+    detection: Histogram,
+    lateness: Histogram,
+    /// One for each of `EventKind::ALL`, in its order.
+    events: Vec<(EventKind, Counter)>,
+}
+
+impl Metrics {
+    /// Metrics with nothing counted yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let recorder = recorder();
+        let handles = with_local_recorder(&recorder, || {
+            describe();
+            gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+            let event = |kind: &EventKind| (*kind, counter!(EVENTS, "kind" => kind.as_str()));
+            let events: Vec<_> = EventKind::ALL.iter().map(event).collect();
+            (
+                histogram!(PROBE_RTT),
+                histogram!(DETECTION),
+                histogram!(LATENESS),
+                events,
+            )
+        });
+        let (probe_rtt, detection, lateness, events) = handles;
+        // A counter that is never touched would not be shown as 0.
+        events.iter().for_each(|(_, counter)| counter.absolute(0));
+        Metrics {
+            recorder,
+            probe_rtt,
+            detection,
+            lateness,
+            events,
+        }
+    }
+
+    /// Records what only shows as it happens.
+    pub fn observe(&self, event: &Event) {
+        match event {
+            Event::ProbeAnswered(rtt) => self.probe_rtt.record(rtt.as_secs_f64()),
+            Event::Late(lateness) => self.lateness.record(lateness.as_secs_f64()),
+            Event::Member(change) => {
+                self.count(change.kind);
+                let verdict = change
+                    .evidence
+                    .as_ref()
+                    .filter(|evidence| evidence.rule == "own");
+                if let (EventKind::MemberDead, Some(evidence)) = (change.kind, verdict) {
+                    self.detection.record(evidence.silence.as_secs_f64());
+                }
+            }
+            Event::Join { .. } | Event::GenerationRaised(_) | Event::LeaveCompleted { .. } => {}
+        }
+    }
+
+    /// The Prometheus text of everything, as of `snapshot`.
+    #[must_use]
+    pub fn render(&self, snapshot: &Snapshot) -> String {
+        with_local_recorder(&self.recorder, || export(snapshot));
+        let mut text = self.recorder.handle().render();
+        text.push_str(&process::render());
+        text
+    }
+
+    /// Folds recorded samples into histograms.
+    pub fn upkeep(&self) {
+        self.recorder.handle().run_upkeep();
+    }
+
+    fn count(&self, kind: EventKind) {
+        if let Some((_, counter)) = self.events.iter().find(|(counted, _)| *counted == kind) {
+            counter.increment(1);
+        }
+    }
+}
+
+impl Default for Metrics {
+    /// The same as [`Metrics::new`].
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn recorder() -> PrometheusRecorder {
+    let buckets: [(&str, &[f64]); 3] = [
+        (PROBE_RTT, &RTT_BUCKETS),
+        (DETECTION, &DETECTION_BUCKETS),
+        (LATENESS, &LATENESS_BUCKETS),
+    ];
+    let mut builder = PrometheusBuilder::new();
+    for (name, bounds) in buckets {
+        // Fails for an empty list only; then the default summary is better than no agent.
+        builder = match builder.set_buckets_for_metric(Matcher::Full(name.into()), bounds) {
+            Ok(builder) => builder,
+            Err(_) => return PrometheusBuilder::new().build_recorder(),
+        };
+    }
+    builder.build_recorder()
+}
+
+fn describe() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_gauge!(MEMBERS, "Listed members by status, this node included.");
+    describe_counter!(PROBES, "Probes ended, by kind and outcome.");
+    describe_histogram!(PROBE_RTT, Unit::Seconds, "Round trips of answered probes.");
+    describe_counter!(
+        SUSPICIONS,
+        "Suspicions this node raised, by what became of them."
+    );
+    describe_counter!(
+        REFUTATIONS,
+        "Accusations against this node that it refuted."
+    );
+    describe_histogram!(
+        DETECTION,
+        Unit::Seconds,
+        "Silence until this node declared a death."
+    );
+    describe_counter!(MESSAGES, "Messages by direction, kind and transport.");
+    describe_counter!(BYTES, "Payload bytes by direction and transport.");
+    describe_counter!(REJECTED, "Received input dropped, by reason.");
+    describe_histogram!(LATENESS, Unit::Seconds, "How late own timers were handled.");
+    describe_gauge!(
+        LOCAL_HEALTH,
+        "0 is healthy, 8 is a node whose timers are always late."
+    );
+    describe_gauge!(QUEUE_LENGTH, "Entries waiting, by queue.");
+    describe_counter!(EVENTS, "Changes of the member table, by kind.");
+    describe_gauge!(BUILD_INFO, "Always 1; the label names the version.");
+}
+
+/// Sets everything that the snapshot holds. Closed label sets show their zeros, so that rates are
+/// defined from the start.
+fn export(snapshot: &Snapshot) {
+    for status in Status::ALL {
+        gauge!(MEMBERS, "status" => status.as_str()).set(snapshot.count(status) as f64);
+    }
+    gauge!(LOCAL_HEALTH).set(f64::from(snapshot.node.local_health));
+    gauge!(QUEUE_LENGTH, "queue" => "updates").set(snapshot.node.queued_updates as f64);
+    let stats = &snapshot.node.stats;
+    counter!(REFUTATIONS).absolute(stats.refutations);
+    export_traffic(stats);
+    export_detection(stats);
+}
+
+fn export_traffic(stats: &Stats) {
+    for (&(direction, kind, transport), &count) in &stats.messages {
+        counter!(
+            MESSAGES,
+            "direction" => direction.as_str(),
+            "kind" => kind,
+            "transport" => transport.as_str(),
+        )
+        .absolute(count);
+    }
+    for (&(direction, transport), &count) in &stats.bytes {
+        counter!(
+            BYTES, "direction" => direction.as_str(), "transport" => transport.as_str(),
+        )
+        .absolute(count);
+    }
+    for reason in Rejection::ALL {
+        let count = stats.rejected.get(reason).copied().unwrap_or(0);
+        counter!(REJECTED, "reason" => reason.as_str()).absolute(count);
+    }
+}
+
+fn export_detection(stats: &Stats) {
+    for kind in ProbeKind::ALL {
+        for outcome in ProbeOutcome::ALL {
+            let count = stats.probes.get(&(*kind, *outcome)).copied().unwrap_or(0);
+            counter!(PROBES, "kind" => kind.as_str(), "outcome" => outcome.as_str())
+                .absolute(count);
+        }
+    }
+    for outcome in SuspicionOutcome::ALL {
+        let count = stats.suspicions.get(outcome).copied().unwrap_or(0);
+        counter!(SUSPICIONS, "outcome" => outcome.as_str()).absolute(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::daemon::http::tests::snapshot;
+    use crate::member::{Generation, Incarnation};
+    use crate::protocol::{Direction, Evidence, MemberEvent, Transport};
+
+    fn death(rule: &'static str) -> Event {
+        Event::Member(MemberEvent {
+            kind: EventKind::MemberDead,
+            member: "n3".parse().expect("valid"),
+            address: None,
+            generation: Generation(1),
+            incarnation: Incarnation(0),
+            from: Some(Status::Suspect),
+            to: Status::Dead,
+            evidence: Some(Evidence {
+                rule,
+                phi: 9.8,
+                witnesses: 3,
+                silence: Duration::from_millis(5600),
+            }),
+        })
+    }
+
+    #[test]
+    fn counters_and_gauges_follow_the_snapshot() {
+        let metrics = Metrics::new();
+        let mut snapshot = snapshot();
+        let key = (Direction::Sent, "ping", Transport::Datagram);
+        snapshot.node.stats.messages.insert(key, 7);
+        snapshot
+            .node
+            .stats
+            .probes
+            .insert((ProbeKind::Direct, ProbeOutcome::Acked), 5);
+        let text = metrics.render(&snapshot);
+        for line in [
+            "rumord_members{status=\"alive\"} 2",
+            "rumord_members{status=\"left\"} 0",
+            "rumord_messages_total{direction=\"sent\",kind=\"ping\",transport=\"datagram\"} 7",
+            "rumord_probes_total{kind=\"direct\",outcome=\"acked\"} 5",
+            "rumord_probes_total{kind=\"stream\",outcome=\"void\"} 0",
+            "rumord_suspicions_total{outcome=\"raised\"} 0",
+            "rumord_events_total{kind=\"member-up\"} 0",
+            "rumord_queue_length{queue=\"updates\"} 0",
+            "rumord_local_health 0",
+            "rumord_refutations_total 0",
+        ] {
+            assert!(text.lines().any(|held| held == line), "{line} in\n{text}");
+        }
+        assert!(text.contains("rumord_build_info{version=\"0."), "{text}");
+    }
+
+    #[test]
+    fn only_own_verdicts_count_as_detections() {
+        let metrics = Metrics::new();
+        metrics.observe(&death("own"));
+        metrics.observe(&death("told"));
+        metrics.observe(&Event::ProbeAnswered(Duration::from_micros(300)));
+        metrics.observe(&Event::Late(Duration::from_millis(2)));
+        metrics.upkeep();
+        let text = metrics.render(&snapshot());
+        for line in [
+            "rumord_detection_seconds_count 1",
+            "rumord_detection_seconds_bucket{le=\"5.5\"} 0",
+            "rumord_detection_seconds_bucket{le=\"6\"} 1",
+            "rumord_events_total{kind=\"member-dead\"} 2",
+            "rumord_probe_rtt_seconds_bucket{le=\"0.0005\"} 1",
+            "rumord_timer_lateness_seconds_count 1",
+        ] {
+            assert!(text.lines().any(|held| held == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_metric_has_help_and_no_member_is_named() {
+        let text = Metrics::new().render(&snapshot());
+        for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
+            let name = line.split_whitespace().nth(2).unwrap_or_default();
+            assert!(
+                text.contains(&format!("# HELP {name} ")),
+                "{name} has no help"
+            );
+        }
+        assert!(
+            !text.contains("\"n1\"") && !text.contains("127.0.0.1"),
+            "{text}"
+        );
+    }
+}
