@@ -208,6 +208,7 @@ mod tests {
 
     /// Period 1, jitter 0.05: per loss rate, phi at the silences of the first row.
     const SILENCES: [f64; 8] = [1.0, 1.2, 1.5, 2.5, 3.5, 5.5, 8.5, 10.5];
+    #[allow(clippy::approx_constant, reason = "given digits")]
     const LOSS_AWARE: [(f64, [f64; 8]); 5] = [
         (
             0.0,

@@ -134,7 +134,7 @@ fn arguments(plan: &Plan<'_>) -> Vec<OsString> {
         &http,
         "--stop-on-stdin-eof",
         "--log-level",
-        "warn",
+        "error",
     ];
     let join = plan.join.map(|ready| ready.gossip.to_string());
     if let Some(address) = &join {
