@@ -30,19 +30,10 @@
 //! | [`time`] | an integer `Instant` | how to read a clock |
 //! | [`member`] | names, generations, statuses, records; the one order between claims | IO |
 //! | [`wire`] | frames and messages, bounded encoding | sockets |
-//! | [`protocol`] | the state machine: one input in, messages and events out | sockets, clocks, files |
-#![cfg_attr(
-    feature = "runtime",
-    doc = "| [`node`] | the tokio driver: sockets, streams, the published snapshot; the embedding API | HTTP, files |"
-)]
-#![cfg_attr(
-    feature = "daemon",
-    doc = "| [`daemon`] | settings, identity on disk, HTTP, telemetry, signals | protocol internals |"
-)]
-#![cfg_attr(
-    feature = "daemon",
-    doc = "| [`cli`] | the commands, clients of the HTTP interface | protocol internals |"
-)]
+//! | [`protocol`] | the state machine: one input in, messages and events out | sockets, files |
+//! | `node` | the tokio driver: sockets, streams, snapshots; the embedding API | HTTP, files |
+//! | `daemon` | settings, identity on disk, HTTP, telemetry, signals | protocol internals |
+//! | `cli` | the commands, clients of the HTTP interface | protocol internals |
 //!
 //! Inside [`protocol`] a hub holds control flow and leaves hold arithmetic; a leaf knows no other
 //! leaf. [`protocol::Node`] states the core's contract, the wire module's messages are the protocol

@@ -11,6 +11,7 @@ mod cases;
 mod config;
 mod dissemination;
 mod health;
+mod input;
 mod join_book;
 mod joining;
 mod leaving;
@@ -21,8 +22,11 @@ mod probe;
 mod probing;
 mod receive;
 mod repair;
+mod rngs;
+mod round_robin;
 mod round_trip;
-mod schedule;
+mod scheduling;
+mod slots;
 mod spreading;
 mod stats;
 mod streams;
@@ -30,24 +34,20 @@ mod table;
 mod timers;
 mod updates;
 mod view;
+mod wall_clock;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng, SeedableRng};
-use thiserror::Error;
 
 use crate::member::{
-    Generation, HeartbeatState, Metadata, MetadataError, NameHash, NodeId, NodeName, Record,
-    Service, Standing, Tags, Version, WireRange,
+    Generation, HeartbeatState, Metadata, NameHash, NodeId, NodeName, Record, Standing, Version,
+    WireRange,
 };
 use crate::time::Instant;
 use crate::wire::{self, Age, ClusterTag};
 
 pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Schedule};
+pub use input::{Bootstrap, Identity, Input, NodeError};
 pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, Outbox, RefusalReason,
     StreamId, Transmit,
@@ -56,6 +56,7 @@ pub use stats::{
     Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
 };
 pub use view::{MemberState, NodeState};
+pub use wall_clock::RELEASE_UNIX_SECONDS;
 
 use case::Case;
 use dissemination::{ByteBucket, Dissemination};
@@ -66,100 +67,14 @@ use leaving::Leaving;
 use loss::MissEstimate;
 use probe::ProbeBook;
 use repair::Repair;
+use rngs::Rngs;
+use round_robin::RoundRobin;
 use round_trip::RoundTrip;
-use schedule::RoundRobin;
+use slots::{PeriodStart, Slots};
 use streams::Exchange;
 use table::Table;
 use timers::{Timer, Timers};
-
-/// Who a node is and what it says of itself.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The member's name.
-    pub name: NodeName,
-    /// The cluster's name.
-    pub cluster: String,
-    /// Restart number of this run.
-    pub generation: Generation,
-    /// Tells a restart from a stranger.
-    pub node_id: NodeId,
-    /// Where others reach it.
-    pub address: SocketAddr,
-    /// Labels.
-    pub tags: Tags,
-    /// Services.
-    pub services: Vec<Service>,
-}
-
-/// How a node comes to belong to a cluster.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bootstrap {
-    /// It is the first, or waits to be found: ready at once.
-    Alone,
-    /// It has join addresses: ready once one of them has told it the table.
-    Join,
-}
-
-/// Something that happens to a node.
-#[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
-    /// A datagram has come.
-    Datagram {
-        /// From where.
-        from: SocketAddr,
-        /// Its payload.
-        payload: &'a [u8],
-    },
-    /// A frame has come on a stream that a peer opened.
-    Request {
-        /// The stream, for the answer.
-        stream: StreamId,
-        /// From where.
-        from: SocketAddr,
-        /// The frame, without its length.
-        frame: &'a [u8],
-    },
-    /// A frame has come on a stream that this node opened.
-    Reply {
-        /// The stream.
-        exchange: ExchangeId,
-        /// The frame, without its length.
-        frame: &'a [u8],
-    },
-    /// A stream that this node opened has ended, well or not.
-    ExchangeEnded {
-        /// The stream.
-        exchange: ExchangeId,
-    },
-    /// The clock has reached the deadline. The only input that fires timers.
-    Deadline,
-    /// Join through these addresses.
-    Join {
-        /// The addresses.
-        addresses: &'a [SocketAddr],
-    },
-    /// Tell everybody that this node leaves.
-    Leave {
-        /// How long to wait for acknowledgements.
-        timeout: Duration,
-    },
-    /// What the wall clock shows; at the start and after each step of it.
-    WallClock {
-        /// Since the unix epoch.
-        since_epoch: Duration,
-    },
-}
-
-/// Why a node cannot be made. The caller's fault.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum NodeError {
-    /// The parameters contradict each other.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The own address, tags or services break a rule.
-    #[error(transparent)]
-    Metadata(#[from] MetadataError),
-}
+use wall_clock::WallClock;
 
 /// Where a node is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,13 +87,15 @@ pub enum Life {
     Leaving,
 }
 
-/// What a node keeps about a peer beside its record: 40 bytes.
+/// What a node keeps about a peer beside its record: 56 bytes.
 #[derive(Debug)]
 struct Peer {
     window: ArrivalWindow,
     round_trip: RoundTrip,
     /// When it last answered a question of this node; the origin when it never has.
     answered_at: Instant,
+    /// When it was heard to begin a period.
+    period_start: Option<PeriodStart>,
 }
 
 /// One node of the cluster.
@@ -229,7 +146,8 @@ pub struct Node {
     table: Table<Peer>,
     timers: Timers,
     // Detection.
-    schedule: RoundRobin,
+    round_robin: RoundRobin,
+    slots: Slots,
     probes: ProbeBook,
     cases: BTreeMap<NameHash, Case>,
     misses: MissEstimate,
@@ -267,23 +185,6 @@ struct Local {
     periods: u64,
     version: u64,
     conflict_at: Option<Instant>,
-}
-
-/// One generator per consumer, so that a draw added in one place does not shift all others.
-struct Rngs {
-    schedule: Xoshiro256PlusPlus,
-    relays: Xoshiro256PlusPlus,
-    spread: Xoshiro256PlusPlus,
-    contact: Xoshiro256PlusPlus,
-    join: Xoshiro256PlusPlus,
-}
-
-/// The wall clock as last told, used only to judge generations.
-struct WallClock {
-    since_epoch: Duration,
-    told_at: Instant,
-    /// Every answer to a join said that the own generation is ahead of the clock.
-    ahead: bool,
 }
 
 impl Node {
@@ -330,8 +231,9 @@ impl Node {
             now,
             table,
             timers,
-            schedule: RoundRobin::default(),
-            probes: ProbeBook::new(rngs.relays.next_u32()),
+            round_robin: RoundRobin::default(),
+            slots: Slots::new(hash, config.probe_period, now),
+            probes: ProbeBook::new(rngs.first_seq()),
             cases: BTreeMap::new(),
             misses: MissEstimate::default(),
             health: Health::new(config.late_threshold, 2 * config.probe_period),
@@ -348,11 +250,7 @@ impl Node {
             admissions: BTreeMap::new(),
             leaving: None,
             rngs,
-            wall: WallClock {
-                since_epoch: Duration::ZERO,
-                told_at: now,
-                ahead: false,
-            },
+            wall: WallClock::new(now),
             stats: Stats::default(),
             config,
         })
@@ -446,48 +344,7 @@ impl Peer {
             window: ArrivalWindow::new(now, config.probe_period),
             round_trip: RoundTrip::default(),
             answered_at: Instant::ORIGIN,
+            period_start: None,
         }
-    }
-}
-
-impl Rngs {
-    fn new(rng_seed: u64) -> Self {
-        let fork = |consumer: u64| {
-            Xoshiro256PlusPlus::seed_from_u64(
-                rng_seed ^ consumer.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            )
-        };
-        Rngs {
-            schedule: fork(1),
-            relays: fork(2),
-            spread: fork(3),
-            contact: fork(4),
-            join: fork(5),
-        }
-    }
-
-    /// A number from 0 to 1, for the offset of the own periods.
-    fn share(&mut self) -> f64 {
-        f64::from(self.schedule.next_u32()) / f64::from(u32::MAX)
-    }
-}
-
-/// Generations may lie this far ahead of the clock.
-const GENERATION_AHEAD_MAX: u64 = 24 * 3600;
-/// The wall clock is at least here: when this version was made. A machine that starts without a
-/// clock would otherwise refuse everybody.
-pub const RELEASE_UNIX_SECONDS: u64 = 1_795_996_800;
-
-impl WallClock {
-    fn tell(&mut self, now: Instant, since_epoch: Duration) {
-        self.since_epoch = since_epoch;
-        self.told_at = now;
-    }
-
-    /// Whether a generation is so far ahead of the clock that it must be a mistake; measured from
-    /// the clock and not from a stored generation, which may be years old (scylladb/scylladb#5164).
-    fn is_ahead(&self, now: Instant, generation: Generation) -> bool {
-        let seconds = (self.since_epoch + now.since(self.told_at)).as_secs();
-        generation.0 > seconds.max(RELEASE_UNIX_SECONDS) + GENERATION_AHEAD_MAX
     }
 }

@@ -20,15 +20,18 @@
 mod codec;
 mod list;
 mod message;
+mod values;
 
 use crate::member::keyed_hash;
 
 pub use list::List;
 pub use message::{
-    Ack, Age, Centiseconds, Extension, Fingerprint, Flags, GenerationLow, Gossip, HeartbeatEntry,
-    Join, Message, MessageKind, MissRate, Nack, News, PeriodPhase, Ping, PingReq, ProbeSeq,
+    Ack, Extension, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
     RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Sync, Table,
     Target, Update, WrongTarget,
+};
+pub use values::{
+    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, PeriodPhase, ProbeSeq,
 };
 
 /// First bytes of every frame.

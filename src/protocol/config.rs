@@ -10,6 +10,8 @@ use thiserror::Error;
 /// Detection takes about `pause_tolerance` plus one `probe_period`; everything else is fine print.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    /// Who probes whom, and when.
+    pub schedule: Schedule,
     /// Recurrence of probes: each node pings one member per period (SWIM section 3.1).
     ///
     /// Shorter finds a crash sooner and costs bytes in proportion. Range 100 ms to 1 min.
@@ -61,6 +63,17 @@ pub struct Config {
     pub dead_retention: Duration,
 }
 
+/// The two probe schedules. Both cost one ping per node and period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    /// Observers take turns at the start of the member's own periods; one ping in eight periods
+    /// goes to a random member besides. A crash meets its first ping after half a period in the
+    /// mean and one at most.
+    Slots,
+    /// SWIM's shuffled round-robin: one period in the mean, without a useful bound.
+    RoundRobin,
+}
+
 /// A configuration that contradicts itself. The operator's fault; the node was not made.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{key} = {value} is out of range; it must be {range}")]
@@ -73,11 +86,36 @@ pub struct ConfigError {
     pub range: String,
 }
 
+impl Schedule {
+    /// Both, as written in every interface.
+    pub const WORDS: &'static [&'static str] = &["slots", "round-robin"];
+
+    /// The word of this schedule.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Schedule::Slots => "slots",
+            Schedule::RoundRobin => "round-robin",
+        }
+    }
+
+    /// The schedule that `word` stands for.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "slots" => Some(Schedule::Slots),
+            "round-robin" => Some(Schedule::RoundRobin),
+            _ => None,
+        }
+    }
+}
+
 impl Config {
     /// One data centre: round trips well under 10 ms. The default.
     #[must_use]
     pub fn lan() -> Self {
         Config {
+            schedule: Schedule::Slots,
             probe_period: Duration::from_secs(1),
             pause_tolerance: Duration::from_secs(5),
             ack_timeout: Duration::from_millis(20),

@@ -55,6 +55,7 @@ impl Node {
             Timer::Push => self.on_push(out),
             Timer::Join => self.on_join_due(out),
             Timer::Leave => self.on_leave_round(out),
+            Timer::Slot => self.on_slot(out),
             Timer::Period => self.on_period(deadline, out),
         }
     }
@@ -69,7 +70,7 @@ impl Node {
         self.table.sweep(self.now);
         self.resume_joining();
         if self.life != Life::Leaving {
-            self.probe_next(out);
+            self.probe_by_schedule(out);
             self.contact_dead(out);
         }
     }
@@ -84,15 +85,6 @@ impl Node {
         let next = deadline + period.saturating_mul(periods);
         self.timers
             .set(Timer::Period, self.now, next.since(self.now));
-    }
-
-    fn probe_next(&mut self, out: &mut Outbox) {
-        let next = self
-            .schedule
-            .next(self.table.active(), &mut self.rngs.schedule);
-        if let Some(member) = next {
-            self.ping(member, Purpose::Scheduled, out);
-        }
     }
 
     /// Dead members are contacted for as long as they are listed, at a constant small rate, so

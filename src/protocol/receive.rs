@@ -1,6 +1,7 @@
 //! Messages that come as datagrams: one short function for each kind.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::probe::Purpose;
 use super::repair::Comparison;
@@ -106,6 +107,7 @@ impl Node {
         }
         let quiet = self.is_quiet();
         self.hear_sender(&ping.sender);
+        self.hear_period(ping.sender.member, ping.period, Duration::ZERO);
         self.take_gossip(&ping.gossip, out);
         let differs = ping.gossip.fingerprint.0 != self.table.fingerprint();
         let fill = if differs { Fill::Recent } else { Fill::Riders };
@@ -152,6 +154,8 @@ impl Node {
         }
         let quiet = self.is_quiet();
         self.hear_sender(&ack.sender);
+        let under_way = self.now.since(probe.sent_at) / 2;
+        self.hear_period(ack.sender.member, ack.period, under_way);
         self.on_answered(ack.seq, &probe, out);
         let learnt = self.take_gossip(&ack.gossip, out);
         self.follow_purpose(&probe.purpose, ack.sender.member, out);

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 /// Declares an enum of label values with the word each is exported as.
 macro_rules! labels {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }

@@ -26,6 +26,8 @@ pub enum Timer {
     Join,
     /// The next round of asking who knows that this node leaves.
     Leave,
+    /// The next duty of the slotted schedule.
+    Slot,
     /// The own probe period.
     Period,
 }

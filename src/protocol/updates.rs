@@ -256,7 +256,10 @@ impl Node {
             self.drop_case(member, outcome);
         }
         if after.status.is_active() && (new_life || !was_active) {
-            self.schedule.insert(member, &mut self.rngs.schedule);
+            self.round_robin.insert(member, &mut self.rngs.schedule);
+        }
+        if was_active != after.status.is_active() {
+            self.on_members_changed();
         }
         if source == Source::Told {
             let form = if new_life || change.metadata {

@@ -9,9 +9,9 @@ use bincode::enc::{Encode, Encoder};
 use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
 
 use super::list::List;
-use super::message::{
+use super::message::{RecordUpdate, StatusUpdate};
+use super::values::{
     Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, PeriodPhase, ProbeSeq,
-    RecordUpdate, StatusUpdate,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{

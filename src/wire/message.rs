@@ -29,98 +29,17 @@
 //!
 //! Ping, PingReq, Ack and News carry [`Gossip`]: the sender's table fingerprint and updates.
 
-use std::time::Duration;
-
 use bincode::{Decode, Encode};
 
 use super::codec;
 use super::list::List;
+use super::values::{
+    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, PeriodPhase, ProbeSeq,
+};
 use super::{Carrier, DecodeError};
 use crate::member::{
     Generation, HeartbeatState, Incarnation, NameHash, Record, Standing, Status, Version,
 };
-
-/// Ties an answer to its question, within one sender.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct ProbeSeq(pub u32);
-
-/// How long something has lasted, in the unit its field names; carried instead of a time of day
-/// because no two clocks agree.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Encode, Decode)]
-pub struct Age(pub u32);
-
-/// A short length of time in hundredths of a second, 0 to 655 s.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Centiseconds(pub u16);
-
-impl Centiseconds {
-    /// Longer than can be said, or unknown.
-    pub const UNKNOWN: Centiseconds = Centiseconds(u16::MAX);
-
-    /// From a length, rounded down.
-    #[must_use]
-    pub fn from_duration(length: Duration) -> Self {
-        Centiseconds(u16::try_from(length.as_millis() / 10).unwrap_or(u16::MAX))
-    }
-
-    /// As a length; `None` when unknown.
-    #[must_use]
-    pub fn duration(self) -> Option<Duration> {
-        (self != Self::UNKNOWN).then(|| Duration::from_millis(u64::from(self.0) * 10))
-    }
-}
-
-/// A table as a number; see the protocol's table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Fingerprint(pub u64);
-
-/// The low 16 bits of a generation: enough to tell two lives of one member apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GenerationLow(pub u16);
-
-impl GenerationLow {
-    /// The low bits of `generation`.
-    #[must_use]
-    pub fn of(generation: Generation) -> Self {
-        GenerationLow((generation.0 & 0xffff) as u16)
-    }
-}
-
-/// A share of 1, in 1/65535.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct MissRate(pub u16);
-
-impl MissRate {
-    /// From a share between 0 and 1.
-    #[must_use]
-    pub fn from_share(share: f64) -> Self {
-        MissRate((share.clamp(0.0, 1.0) * 65_535.0) as u16)
-    }
-
-    /// As a share between 0 and 1.
-    #[must_use]
-    pub fn share(self) -> f64 {
-        f64::from(self.0) / 65_535.0
-    }
-}
-
-/// Where the sender stands in its own probe periods: how many have begun since it started (modulo
-/// 2^16), and how far the present one has gone in 1/65536. It lets observers of a member agree,
-/// without a common clock, whose turn it is to probe it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PeriodPhase {
-    /// Periods begun, modulo 2^16.
-    pub period: u16,
-    /// Part of the present period that has passed, in 1/65536.
-    pub phase: u16,
-}
-
-/// One-bit facts about the sender's table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags {
-    /// It had not changed for a while before this exchange of messages.
-    pub quiet: bool,
-}
 
 /// Who sends: the instance and its newest heartbeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(
             line,
             "agent --name n2 --cluster dev --bind 127.0.0.1:0 --http 127.0.0.1:0 \
-             --stop-on-stdin-eof --log-level warn --join 127.0.0.1:4000"
+             --stop-on-stdin-eof --log-level error --join 127.0.0.1:4000"
         );
     }
 }

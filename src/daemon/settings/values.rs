@@ -12,6 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::member::NodeName;
 
 use super::choices::{HttpWrites, LogFormat, Profile};
+use crate::protocol::Schedule;
 
 /// A type of setting.
 pub(super) trait Text: Sized {
@@ -95,7 +96,7 @@ macro_rules! text_of_choice {
         }
     )+};
 }
-text_of_choice!(Profile HttpWrites LogFormat);
+text_of_choice!(Profile HttpWrites LogFormat Schedule);
 
 /// Checks directives of the log filter: a level, or `target=level`, separated by commas.
 ///

@@ -8,8 +8,18 @@ use super::{Offences, hold, offends};
 type ModulePath = Vec<String>;
 
 /// The hubs of `protocol`, which know its leaves.
-const HUBS: [&str; 9] = [
-    "receive", "periodic", "commands", "streams", "cases", "probing", "joining", "leaving", "view",
+const HUBS: [&str; 11] = [
+    "cases",
+    "joining",
+    "leaving",
+    "periodic",
+    "probing",
+    "receive",
+    "scheduling",
+    "spreading",
+    "streams",
+    "updates",
+    "view",
 ];
 
 /// What every leaf of `protocol` may know of its siblings.

@@ -2,6 +2,7 @@
 
 use crate::daemon::settings::choices::Profile;
 use crate::daemon::settings::values::{Text, put, write_duration, write_number};
+use crate::protocol::Schedule;
 
 use super::{Key, Kind};
 
@@ -53,6 +54,16 @@ pub(super) static KEYS: &[Key] = &[
             settings.protocol = settings.profile.config();
             Ok(())
         },
+    },
+    Key {
+        name: "schedule",
+        value_name: "SCHEDULE",
+        heading: DETECTION,
+        help: "Who probes whom: observers in turn, or SWIM's shuffled round-robin",
+        kind: Kind::Choice(Schedule::WORDS),
+        example: "slots",
+        default: |settings| Some(settings.protocol.schedule.as_str().into()),
+        set: |settings, text| put(&mut settings.protocol.schedule, text),
     },
     length!(
         probe_period,

@@ -1,4 +1,4 @@
-//! Whom to probe next: the schedule leaf.
+//! Whom to probe next, by turns drawn at random: SWIM's schedule.
 
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -1,0 +1,99 @@
+//! What goes into the core: who it is, and what happens to it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::config::ConfigError;
+use super::outbox::{ExchangeId, StreamId};
+use crate::member::{Generation, MetadataError, NodeId, NodeName, Service, Tags};
+
+/// Who a node is and what it says of itself.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The member's name.
+    pub name: NodeName,
+    /// The cluster's name.
+    pub cluster: String,
+    /// Restart number of this run.
+    pub generation: Generation,
+    /// Tells a restart from a stranger.
+    pub node_id: NodeId,
+    /// Where others reach it.
+    pub address: SocketAddr,
+    /// Labels.
+    pub tags: Tags,
+    /// Services.
+    pub services: Vec<Service>,
+}
+
+/// How a node comes to belong to a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bootstrap {
+    /// It is the first, or waits to be found: ready at once.
+    Alone,
+    /// It has join addresses: ready once one of them has told it the table.
+    Join,
+}
+
+/// Something that happens to a node.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A datagram has come.
+    Datagram {
+        /// From where.
+        from: SocketAddr,
+        /// Its payload.
+        payload: &'a [u8],
+    },
+    /// A frame has come on a stream that a peer opened.
+    Request {
+        /// The stream, for the answer.
+        stream: StreamId,
+        /// From where.
+        from: SocketAddr,
+        /// The frame, without its length.
+        frame: &'a [u8],
+    },
+    /// A frame has come on a stream that this node opened.
+    Reply {
+        /// The stream.
+        exchange: ExchangeId,
+        /// The frame, without its length.
+        frame: &'a [u8],
+    },
+    /// A stream that this node opened has ended, well or not.
+    ExchangeEnded {
+        /// The stream.
+        exchange: ExchangeId,
+    },
+    /// The clock has reached the deadline. The only input that fires timers.
+    Deadline,
+    /// Join through these addresses.
+    Join {
+        /// The addresses.
+        addresses: &'a [SocketAddr],
+    },
+    /// Tell everybody that this node leaves.
+    Leave {
+        /// How long to wait for acknowledgements.
+        timeout: Duration,
+    },
+    /// What the wall clock shows; at the start and after each step of it.
+    WallClock {
+        /// Since the unix epoch.
+        since_epoch: Duration,
+    },
+}
+
+/// Why a node cannot be made. The caller's fault.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum NodeError {
+    /// The parameters contradict each other.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The own address, tags or services break a rule.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+}

@@ -1,0 +1,120 @@
+//! When this node probes whom: the two schedules, behind the timers that drive them.
+
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use super::config::Schedule;
+use super::probe::Purpose;
+use super::slots::{self, Duty, PeriodStart, RINGS};
+use super::{Life, Node, Outbox, Timer};
+use crate::member::{NameHash, Status};
+use crate::wire::PeriodPhase;
+
+/// With slots, one further ping in so many periods goes to a random member: it finds what wrong
+/// rings would hide.
+const RANDOM_PING_PERIODS: u64 = 8;
+/// After a change of members the duties are worked out anew this soon, so that a burst of changes
+/// is one computation.
+const SETTLE: Duration = Duration::from_millis(20);
+/// Members passed on to when the one to be probed is suspect.
+const DUTY_STEPS_MAX: usize = 8;
+
+impl Node {
+    /// Once per own period.
+    pub(super) fn probe_by_schedule(&mut self, out: &mut Outbox) {
+        let chosen = match self.config.schedule {
+            Schedule::RoundRobin => self
+                .round_robin
+                .next(self.table.active(), &mut self.rngs.schedule),
+            Schedule::Slots if self.local.periods.is_multiple_of(RANDOM_PING_PERIODS) => {
+                self.table.active().choose(&mut self.rngs.schedule).copied()
+            }
+            Schedule::Slots => None,
+        };
+        if let Some(member) = chosen {
+            self.ping(member, Purpose::Scheduled, out);
+        }
+    }
+
+    /// Members have come or gone.
+    pub(super) fn on_members_changed(&mut self) {
+        if self.config.schedule == Schedule::Slots {
+            self.slots.members_changed();
+            self.timers.set(Timer::Slot, self.now, SETTLE);
+        }
+    }
+
+    /// A duty is due, or the duties have changed.
+    pub(super) fn on_slot(&mut self, out: &mut Outbox) {
+        let start = period_start(&self.table, self.local.first_period);
+        let due = self.slots.take_due(self.now, self.table.active(), start);
+        if self.life != Life::Leaving {
+            for duty in due {
+                self.ping(duty.member, Purpose::Scheduled, out);
+                self.pass_duty_on(duty, out);
+            }
+        }
+        self.arm_slot();
+    }
+
+    fn arm_slot(&mut self) {
+        let start = period_start(&self.table, self.local.first_period);
+        if let Some(at) = self.slots.next_due(self.table.active(), start) {
+            self.timers.set(Timer::Slot, self.now, at.since(self.now));
+        }
+    }
+
+    /// A suspect may be dead, and then it does not do its own duty: whom it would observe is
+    /// probed too, up to the first that is alive.
+    fn pass_duty_on(&mut self, duty: Duty, out: &mut Outbox) {
+        let mut at = duty.member;
+        for _ in 0..DUTY_STEPS_MAX {
+            if self.table.active().len() <= usize::from(RINGS) || !self.is_suspect(at) {
+                return;
+            }
+            let next = slots::successor(at, self.table.active(), duty.turn);
+            let Some(next) = next else { return };
+            at = next;
+            self.ping(at, Purpose::Scheduled, out);
+        }
+    }
+
+    fn is_suspect(&self, member: NameHash) -> bool {
+        self.table
+            .get(member)
+            .is_some_and(|entry| entry.record.standing.status == Status::Suspect)
+    }
+
+    /// `member` said where it stood in its periods, `under_way` ago.
+    pub(super) fn hear_period(
+        &mut self,
+        member: NameHash,
+        place: PeriodPhase,
+        under_way: Duration,
+    ) {
+        let passed = self
+            .config
+            .probe_period
+            .mul_f64(f64::from(place.phase) / 65_536.0);
+        let at = self.now.before(passed + under_way);
+        if let Some(entry) = self.table.get_mut(member) {
+            entry.peer.period_start = Some(PeriodStart {
+                at,
+                number: place.period,
+            });
+        }
+    }
+}
+
+/// When a member was heard to begin a period; one that has not been heard is taken to keep the own
+/// periods, until its first ack says better.
+fn period_start(
+    table: &super::Table<super::Peer>,
+    own: crate::time::Instant,
+) -> impl Fn(NameHash) -> PeriodStart + '_ {
+    move |member| {
+        let heard = table.get(member).and_then(|entry| entry.peer.period_start);
+        heard.unwrap_or(PeriodStart { at: own, number: 0 })
+    }
+}

@@ -1,0 +1,333 @@
+//! Whom to probe next, and when: each member is probed once per period, by its observers in turn.
+//!
+//! A random choice of targets leaves gaps: the time to the first probe of a crashed member is
+//! exponential, with a mean of one period and a 99.9th percentile of seven. No schedule of one
+//! probe per member and period has a mean below half a period, which evenly spaced probes reach
+//! (the mean residual of a renewal process is least for constant spacing).
+//!
+//! Members are ordered on [`RINGS`] pseudo-random rings. Observer r of a member is its nearest
+//! active predecessor on ring r, and probes it at the start of those of the member's *own* periods
+//! whose number is r modulo the number of rings. Members tell where they stand in their periods
+//! with every ping and ack, so observers agree without a common clock, and views need not be
+//! equal: where they differ, a member gets no probe or two in some period.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::member::NameHash;
+use crate::time::Instant;
+
+/// Rings, and so observers of a member. Fewer leave a member unobserved when observers die.
+pub const RINGS: u16 = 8;
+
+/// When a member was heard to begin a period of its own, in this node's time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeriodStart {
+    /// When it began.
+    pub at: Instant,
+    /// Its number, modulo 2^16.
+    pub number: u16,
+}
+
+/// A member to be observed: it is this node's turn in every `turns`-th of its periods.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Duty {
+    /// The member.
+    pub member: NameHash,
+    /// Which of its periods, and the ring on which this node precedes it.
+    pub turn: u16,
+    turns: u16,
+}
+
+/// The members that this node observes.
+#[derive(Debug)]
+pub struct Slots {
+    local: NameHash,
+    period: Duration,
+    duties: Vec<Duty>,
+    /// When each of them was last done.
+    done: BTreeMap<NameHash, Instant>,
+    stale: bool,
+    done_until: Instant,
+}
+
+impl Slots {
+    /// Nobody to observe yet.
+    #[must_use]
+    pub fn new(local: NameHash, period: Duration, now: Instant) -> Self {
+        Slots {
+            local,
+            period,
+            duties: Vec::new(),
+            done: BTreeMap::new(),
+            stale: true,
+            done_until: now,
+        }
+    }
+
+    /// Members have come or gone: the duties are worked out anew when they are next asked for.
+    pub fn members_changed(&mut self) {
+        self.stale = true;
+    }
+
+    /// When the next duty falls due; `None` with nobody to observe. `start` says when a member was
+    /// heard to begin a period.
+    pub fn next_due(
+        &mut self,
+        active: &[NameHash],
+        start: impl Fn(NameHash) -> PeriodStart,
+    ) -> Option<Instant> {
+        self.refresh(active);
+        self.duties
+            .iter()
+            .map(|duty| self.next_slot(duty, start(duty.member)))
+            .min()
+    }
+
+    /// The duties that have fallen due since the last call, at most one for each member.
+    pub fn take_due(
+        &mut self,
+        now: Instant,
+        active: &[NameHash],
+        start: impl Fn(NameHash) -> PeriodStart,
+    ) -> Vec<Duty> {
+        self.refresh(active);
+        let is_due = |duty: &Duty| self.next_slot(duty, start(duty.member)) <= now;
+        let mut due: Vec<Duty> = self.duties.iter().copied().filter(is_due).collect();
+        due.sort_unstable_by_key(|duty| (duty.member, duty.turn));
+        due.dedup_by_key(|duty| duty.member);
+        self.done.extend(due.iter().map(|duty| (duty.member, now)));
+        self.done_until = now;
+        due
+    }
+
+    /// The first slot of `duty` after what is done. The start of a period is heard with some
+    /// jitter: a slot that has been used does not come again a moment later.
+    fn next_slot(&self, duty: &Duty, start: PeriodStart) -> Instant {
+        let used = self.done.get(&duty.member).map(|&at| at + self.period / 2);
+        let after = used.map_or(self.done_until, |used| used.max(self.done_until));
+        let turns = u64::from(duty.turns);
+        let turn = u64::from(duty.turn);
+        let wait = (turn + turns - u64::from(start.number) % turns) % turns;
+        let first = start.at + periods(self.period, wait);
+        if first > after {
+            return first;
+        }
+        let cycle = periods(self.period, turns);
+        let passed = after.since(first).as_nanos() / cycle.as_nanos().max(1);
+        first
+            + periods(
+                cycle,
+                u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(1),
+            )
+    }
+
+    fn refresh(&mut self, active: &[NameHash]) {
+        if std::mem::take(&mut self.stale) {
+            self.duties = if active.len() <= usize::from(RINGS) {
+                everybody(self.local, active)
+            } else {
+                successors(self.local, active)
+            };
+            let duties = &self.duties;
+            self.done
+                .retain(|member, _| duties.iter().any(|duty| duty.member == *member));
+        }
+    }
+}
+
+/// In a small cluster every member observes every other: on one ring, observer r of a member is
+/// its (r+1)-th predecessor.
+fn everybody(local: NameHash, active: &[NameHash]) -> Vec<Duty> {
+    let mut ring = active.to_vec();
+    ring.sort_by_key(|&member| distance(local, member, 0));
+    let turns = u16::try_from(ring.len()).unwrap_or(RINGS);
+    (0..)
+        .zip(ring)
+        .map(|(turn, member)| Duty {
+            member,
+            turn,
+            turns,
+        })
+        .collect()
+}
+
+/// On each ring this node observes its nearest successor.
+fn successors(local: NameHash, active: &[NameHash]) -> Vec<Duty> {
+    (0..RINGS)
+        .filter_map(|turn| {
+            let member = successor(local, active, turn)?;
+            Some(Duty {
+                member,
+                turn,
+                turns: RINGS,
+            })
+        })
+        .collect()
+}
+
+/// The nearest member after `member` on a ring.
+#[must_use]
+pub fn successor(member: NameHash, active: &[NameHash], ring: u16) -> Option<NameHash> {
+    let others = active.iter().copied().filter(|&other| other != member);
+    others.min_by_key(|&other| distance(member, other, ring))
+}
+
+/// How far `to` lies after `from` on a ring.
+fn distance(from: NameHash, to: NameHash, ring: u16) -> u64 {
+    place(to, ring).wrapping_sub(place(from, ring))
+}
+
+/// Where a member stands on a ring: its name hash, mixed with the ring's number (the finalizer of
+/// splitmix64; name hashes are keyed already, it only has to be another order on each ring).
+fn place(member: NameHash, ring: u16) -> u64 {
+    let mut z = u64::from_be_bytes(member.to_wire()) ^ (u64::from(ring) << 48);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn periods(period: Duration, count: u64) -> Duration {
+    period.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    fn members(count: u64) -> Vec<NameHash> {
+        let name = |n: u64| crate::member::keyed_hash(1, &n.to_be_bytes()).to_be_bytes();
+        let mut members: Vec<_> = (0..count).map(|n| NameHash::from_wire(name(n))).collect();
+        members.sort();
+        members
+    }
+
+    /// Every member begins its periods at a phase of its own.
+    fn start(member: NameHash) -> PeriodStart {
+        let phase = u64::from_be_bytes(member.to_wire()) % 1_000_000_000;
+        PeriodStart {
+            at: Instant::from_nanos(phase),
+            number: (phase % 1000) as u16,
+        }
+    }
+
+    /// All probes of `cluster` in `seconds`, by target.
+    fn probes(cluster: &[NameHash], seconds: u64) -> BTreeMap<NameHash, Vec<Instant>> {
+        let end = Instant::from_nanos(seconds * 1_000_000_000);
+        let mut probes: BTreeMap<NameHash, Vec<Instant>> = BTreeMap::new();
+        for &observer in cluster {
+            let others: Vec<_> = cluster.iter().copied().filter(|&m| m != observer).collect();
+            let mut slots = Slots::new(observer, PERIOD, Instant::ORIGIN + PERIOD);
+            while let Some(due) = slots.next_due(&others, start).filter(|&due| due < end) {
+                for target in slots.take_due(due, &others, start) {
+                    probes.entry(target.member).or_default().push(due);
+                }
+            }
+        }
+        probes.values_mut().for_each(|times| times.sort());
+        probes
+    }
+
+    #[test]
+    fn every_member_is_probed_once_in_each_of_its_periods() {
+        for size in [2, 3, 5, 9, 10, 20, 128] {
+            let cluster = members(size);
+            let probes = probes(&cluster, 42);
+            assert_eq!(
+                probes.len(),
+                cluster.len(),
+                "somebody of {size} is not observed"
+            );
+            for (target, times) in &probes {
+                for pair in times.windows(2) {
+                    assert_eq!(pair[1].since(pair[0]), PERIOD, "{target:?} of {size}");
+                }
+                assert!(times.len() >= 39, "{} probes of {size}", times.len());
+            }
+        }
+    }
+
+    #[test]
+    fn each_node_probes_about_one_member_per_period() {
+        let cluster = members(128);
+        let observer = cluster[7];
+        let others: Vec<_> = cluster.iter().copied().filter(|&m| m != observer).collect();
+        let mut slots = Slots::new(observer, PERIOD, Instant::ORIGIN);
+        let mut count = 0;
+        while let Some(due) = slots
+            .next_due(&others, start)
+            .filter(|d| d.as_nanos() < 80e9 as u64)
+        {
+            count += slots.take_due(due, &others, start).len();
+        }
+        assert!((70..=90).contains(&count), "{count} probes in 80 periods");
+    }
+
+    /// The start of a period is heard a little earlier or later with every message.
+    #[test]
+    fn a_period_start_heard_with_jitter_does_not_repeat_or_skip_a_probe() {
+        let cluster = members(20);
+        let others = &cluster[1..];
+        let mut slots = Slots::new(cluster[0], PERIOD, Instant::ORIGIN);
+        let mut times: BTreeMap<NameHash, Vec<Instant>> = BTreeMap::new();
+        let mut step = 0;
+        loop {
+            step += 1;
+            let jitter = Duration::from_millis(step % 7);
+            let heard = |member| PeriodStart {
+                at: start(member).at + jitter,
+                ..start(member)
+            };
+            let due = slots.next_due(others, heard).expect("others exist");
+            if due.as_nanos() > 100_000_000_000 {
+                break;
+            }
+            for duty in slots.take_due(due, others, heard) {
+                times.entry(duty.member).or_default().push(due);
+            }
+        }
+        for pair in times.values().flat_map(|times| times.windows(2)) {
+            assert!(
+                pair[1].since(pair[0]) > PERIOD - Duration::from_millis(10),
+                "{pair:?}"
+            );
+        }
+        let probes: usize = times.values().map(Vec::len).sum();
+        assert!(
+            (90..=110).contains(&probes),
+            "{probes} probes in 100 periods"
+        );
+    }
+
+    #[test]
+    fn slots_slept_through_are_not_made_up_for() {
+        let cluster = members(20);
+        let others = &cluster[1..];
+        let mut slots = Slots::new(cluster[0], PERIOD, Instant::ORIGIN);
+        let late = Instant::ORIGIN + 100 * PERIOD;
+        assert!(slots.take_due(late, others, start).len() <= usize::from(RINGS));
+        assert!(slots.next_due(others, start).is_some_and(|due| due > late));
+        assert!(slots.take_due(late, others, start).is_empty());
+    }
+
+    #[test]
+    fn duties_follow_the_members() {
+        let cluster = members(20);
+        let mut slots = Slots::new(cluster[0], PERIOD, Instant::ORIGIN);
+        assert_eq!(slots.next_due(&[], start), None);
+        slots.members_changed();
+        let gone = successor(cluster[0], &cluster[1..], 3).expect("others exist");
+        let rest: Vec<_> = cluster[1..]
+            .iter()
+            .copied()
+            .filter(|&m| m != gone)
+            .collect();
+        for _ in 0..200 {
+            let due = slots.next_due(&rest, start).expect("others exist");
+            let duties = slots.take_due(due, &rest, start);
+            assert!(duties.iter().all(|duty| duty.member != gone));
+        }
+    }
+}
