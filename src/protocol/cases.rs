@@ -306,11 +306,14 @@ impl Node {
         }
     }
 
-    /// How long ago `member` last gave a sign of life: an answer to this node, or a heartbeat.
+    /// How long ago `member` last gave proof of life: an answer to this node, or a heartbeat from
+    /// before the case against it. What it sends by itself later proves nothing: it may be deaf.
     pub(super) fn silence_of(&self, member: NameHash) -> Duration {
         self.table.get(member).map_or(Duration::ZERO, |entry| {
             let sign = entry.peer.answered_at.max(entry.peer.window.counted_at());
-            self.now.since(sign)
+            let case = self.cases.get(&member);
+            self.now
+                .since(case.map_or(sign, |case| sign.min(case.began)))
         })
     }
 

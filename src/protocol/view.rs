@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::case::Case;
 use super::{Life, Node, PHI_MAX, Stats};
 use crate::member::{
-    Generation, HeartbeatState, Incarnation, Metadata, NameHash, NodeId, NodeName, Status,
+    Generation, HeartbeatState, Incarnation, Metadata, NameHash, NodeId, NodeName, Record, Status,
 };
 use crate::time::Instant;
 
@@ -86,6 +86,22 @@ impl Node {
                     isolated_verdict: entry.isolated_verdict,
                 }
             })
+    }
+
+    /// The records of all listed members, the local one included, in the order of their name
+    /// hashes: what is told, without evidence and without the verdicts of an isolated node.
+    pub fn records(&self) -> impl Iterator<Item = &Record> + '_ {
+        self.table
+            .iter()
+            .filter(|(_, entry)| entry.listed)
+            .map(|(_, entry)| &entry.record)
+    }
+
+    /// The record this node holds of `name`; `None` for a member it does not list.
+    #[must_use]
+    pub fn record_of(&self, name: &NodeName) -> Option<&Record> {
+        let entry = self.table.get(name.hash()).filter(|entry| entry.listed)?;
+        Some(&entry.record)
     }
 
     /// The status this node shows for `name`; `None` for a member it does not list.

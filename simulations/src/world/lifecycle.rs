@@ -1,0 +1,310 @@
+//! Processes start, restart, crash and leave.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::{Rng, RngExt};
+use rumord::member::{Generation, NodeId, NodeName};
+use rumord::protocol::{Bootstrap, Identity, Input, Node};
+use rumord::time::Instant;
+
+use super::{EPOCH, World};
+use crate::process::{Clock, Condition, Process, ProcessId};
+
+/// The port of every node that is not given an address.
+const PORT: u16 = 7480;
+/// Join addresses of a restarted node.
+const JOIN_ADDRESSES: usize = 3;
+/// Members that join at a time in [`World::start_cluster`].
+const START_BATCH: usize = 50;
+/// What a clock may show when its process starts.
+const CLOCK_ORIGIN_SECONDS_MAX: u64 = 10_000_000;
+
+/// How a node is started. Begin with [`Start::named`].
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The member's name.
+    pub name: NodeName,
+    /// The cluster's name.
+    pub cluster: String,
+    /// Its generation; the clock's seconds where absent.
+    pub generation: Option<Generation>,
+    /// Which process holds the name; random where absent.
+    pub node_id: Option<NodeId>,
+    /// Where it listens; an unused address where absent.
+    pub address: Option<SocketAddr>,
+    /// Where it joins.
+    pub join: Vec<SocketAddr>,
+    /// How much too fast its clock runs, in millionths.
+    pub drift_ppm: i32,
+}
+
+impl Start {
+    /// A node of the cluster `default` that joins nobody.
+    ///
+    /// # Panics
+    /// `name` is not a member name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let name = match name.parse() {
+            Ok(name) => name,
+            Err(error) => panic!("{name:?}: {error}"),
+        };
+        Start {
+            name,
+            cluster: "default".into(),
+            generation: None,
+            node_id: None,
+            address: None,
+            join: Vec::new(),
+            drift_ppm: 0,
+        }
+    }
+
+    /// The same, joining through `addresses`.
+    #[must_use]
+    pub fn joining(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        let join = addresses.into_iter().collect();
+        Start { join, ..self }
+    }
+}
+
+/// The generation of a restarted node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GenerationChoice {
+    /// Above the last one and not below the clock, as a node with a data directory does it.
+    Next,
+    /// The clock's seconds, as a node without one does it.
+    Clock,
+    /// This one.
+    Exactly(Generation),
+}
+
+/// The node id of a restarted node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeIdChoice {
+    /// The same: it has a data directory.
+    Kept,
+    /// Another: it has none, or it is another machine.
+    Fresh,
+}
+
+/// The address of a restarted node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddressChoice {
+    /// The same.
+    Kept,
+    /// One that was never used.
+    Fresh,
+}
+
+/// What is the same after a restart, and what is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restart {
+    /// Its generation.
+    pub generation: GenerationChoice,
+    /// Its node id.
+    pub node_id: NodeIdChoice,
+    /// Its address.
+    pub address: AddressChoice,
+}
+
+impl Default for Restart {
+    /// A node with a data directory on the same machine.
+    fn default() -> Self {
+        Restart {
+            generation: GenerationChoice::Next,
+            node_id: NodeIdChoice::Kept,
+            address: AddressChoice::Kept,
+        }
+    }
+}
+
+impl World {
+    /// Starts a node.
+    ///
+    /// # Panics
+    /// Somebody listens at the address already, or the node cannot be made.
+    pub fn start(&mut self, start: Start) -> ProcessId {
+        let id = ProcessId(self.processes.len());
+        let address = start.address.unwrap_or_else(|| unused_address(id));
+        assert!(!self.listeners.contains_key(&address), "{address} is taken");
+        let wall = self.wall_clock();
+        let generation = start.generation.unwrap_or(Generation(wall.as_secs()));
+        let node_id = start.node_id.unwrap_or(NodeId(self.nodes_rng.next_u64()));
+        let identity = Identity {
+            name: start.name,
+            cluster: start.cluster,
+            generation,
+            node_id,
+            address,
+            tags: BTreeMap::new(),
+            services: Vec::new(),
+        };
+        let process = self.new_process(id, identity, &start.join, start.drift_ppm);
+        self.trace.note(
+            self.now,
+            Some(&process),
+            "start",
+            format_args!("{address} {generation} {node_id}"),
+        );
+        self.processes.push(process);
+        self.listeners.insert(address, id);
+        self.changes += 1;
+        self.feed(id, Input::WallClock { since_epoch: wall });
+        if !start.join.is_empty() {
+            self.join(id, &start.join);
+        }
+        id
+    }
+
+    fn new_process(
+        &mut self,
+        id: ProcessId,
+        identity: Identity,
+        join: &[SocketAddr],
+        drift_ppm: i32,
+    ) -> Process {
+        let seconds = self.nodes_rng.random_range(1..CLOCK_ORIGIN_SECONDS_MAX);
+        let clock = Clock {
+            started: self.now,
+            origin: Instant::ORIGIN + Duration::from_secs(seconds),
+            drift_ppm,
+        };
+        let bootstrap = if join.is_empty() {
+            Bootstrap::Alone
+        } else {
+            Bootstrap::Join
+        };
+        let (config, seed) = (self.options.config.clone(), self.nodes_rng.next_u64());
+        let made = Node::new(identity.clone(), config, bootstrap, seed, clock.origin);
+        let node = match made {
+            Ok(node) => node,
+            Err(error) => panic!("{}: {error}", identity.name),
+        };
+        Process {
+            id,
+            name: identity.name,
+            cluster: identity.cluster,
+            generation: identity.generation,
+            node_id: identity.node_id,
+            address: identity.address,
+            condition: Condition::Running,
+            node,
+            clock,
+            events: Vec::new(),
+            changes: 0,
+            armed: None,
+            inbox: Default::default(),
+            unsent: Vec::new(),
+        }
+    }
+
+    /// Starts `count` nodes called `n1`, `n2` and so on, which join through the first, and waits
+    /// until all see all alive.
+    ///
+    /// # Panics
+    /// They do not within ten minutes.
+    pub fn start_cluster(&mut self, count: usize) -> Vec<ProcessId> {
+        let mut nodes = Vec::new();
+        for batch in (1..=count).collect::<Vec<_>>().chunks(START_BATCH) {
+            for n in batch {
+                let join = nodes.first().map(|&first| self.address(first));
+                nodes.push(self.start(Start::named(&format!("n{n}")).joining(join)));
+            }
+            self.run_for(Duration::from_millis(100));
+        }
+        let together = self.run_until(Duration::from_secs(600), World::all_alive);
+        assert!(together.is_some(), "{count} nodes did not come together");
+        nodes
+    }
+
+    /// Starts the node of a stopped process again. It joins through others that run.
+    ///
+    /// # Panics
+    /// The process has not stopped, or its address is taken.
+    pub fn restart(&mut self, id: ProcessId, restart: Restart) -> ProcessId {
+        let wall = self.wall_clock().as_secs();
+        let old = &self.processes[id.0];
+        assert!(!old.is_up(), "{} has not stopped", old.name);
+        let last = old.node.state().generation.0;
+        let start = Start {
+            name: old.name.clone(),
+            cluster: old.cluster.clone(),
+            generation: Some(match restart.generation {
+                GenerationChoice::Next => Generation(wall.max(last + 1)),
+                GenerationChoice::Clock => Generation(wall),
+                GenerationChoice::Exactly(generation) => generation,
+            }),
+            node_id: (restart.node_id == NodeIdChoice::Kept).then_some(old.node_id),
+            address: (restart.address == AddressChoice::Kept).then_some(old.address),
+            join: self.contacts(&old.cluster),
+            drift_ppm: old.clock.drift_ppm,
+        };
+        self.start(start)
+    }
+
+    /// Addresses of some members of `cluster` that run.
+    fn contacts(&self, cluster: &str) -> Vec<SocketAddr> {
+        self.processes
+            .iter()
+            .filter(|process| process.is_up() && process.cluster == cluster)
+            .map(|process| process.address)
+            .take(JOIN_ADDRESSES)
+            .collect()
+    }
+
+    /// A process joins through `addresses`.
+    pub fn join(&mut self, id: ProcessId, addresses: &[SocketAddr]) {
+        let process = Some(&self.processes[id.0]);
+        self.trace
+            .note(self.now, process, "join", format_args!("{addresses:?}"));
+        self.feed(id, Input::Join { addresses });
+    }
+
+    /// A process begins to leave. It goes on running, as the daemon does until all is told.
+    pub fn leave(&mut self, id: ProcessId, timeout: Duration) {
+        let process = Some(&self.processes[id.0]);
+        self.trace
+            .note(self.now, process, "leave", format_args!("{timeout:?}"));
+        self.feed(id, Input::Leave { timeout });
+    }
+
+    /// A process ends at once, without a word. Its host still refuses connections.
+    pub fn crash(&mut self, id: ProcessId) {
+        let process = &mut self.processes[id.0];
+        if !process.is_up() {
+            return;
+        }
+        process.condition = Condition::Stopped;
+        process.changes += 1;
+        process.armed = None;
+        process.unsent.clear();
+        let (lost, address) = (process.waiting_datagrams(), process.address);
+        process.inbox.clear();
+        for _ in 0..lost {
+            self.network.drop(crate::network::Dropped::NoListener);
+        }
+        self.listeners.remove(&address);
+        self.reset_streams(id);
+        self.trace.note(
+            self.now,
+            Some(&self.processes[id.0]),
+            "stop",
+            format_args!(""),
+        );
+        self.changes += 1;
+    }
+
+    fn wall_clock(&self) -> Duration {
+        EPOCH + self.now.since(Instant::ORIGIN)
+    }
+}
+
+/// An address for the process `id` that no other process gets.
+fn unused_address(id: ProcessId) -> SocketAddr {
+    let number = id.0 as u32 + 1;
+    let [_, a, b, c] = number.to_be_bytes();
+    ([10, a, b, c], PORT).into()
+}

@@ -1,0 +1,151 @@
+//! Bytes that no friend would send.
+
+use rand::RngExt;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
+use rumord::protocol::Rejection;
+use rumord::wire::{self, Carrier, ClusterTag};
+use rumord_sim::{ProcessId, World};
+
+use crate::stage::{seconds, settled};
+
+const TRIES: usize = 20_000;
+
+/// Datagrams and frames as a running cluster sends them, to be changed.
+fn templates(world: &World, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
+    let cluster = ClusterTag::of("default");
+    let process = world.processes().next().expect("nodes run");
+    let records: Vec<_> = process
+        .node
+        .records()
+        .map(|record| wire::RecordUpdate {
+            record: record.clone(),
+            age: wire::Age(rng.random_range(0..3)),
+        })
+        .collect();
+    let sender = wire::Sender {
+        member: process.name.hash(),
+        generation: process.generation,
+        version: rumord::member::Version(50),
+    };
+    let table = wire::Table {
+        sender,
+        records: records.clone().into(),
+        last: true,
+    };
+    let gossip = wire::Gossip {
+        updates: records
+            .into_iter()
+            .map(wire::Update::Record)
+            .collect::<Vec<_>>()
+            .into(),
+        ..Default::default()
+    };
+    let target = wire::Target {
+        member: process.name.hash(),
+        generation: process.generation,
+    };
+    [
+        wire::Message::Ping(wire::Ping {
+            sender,
+            seq: wire::ProbeSeq(1),
+            target,
+            period: wire::PeriodPhase::default(),
+            gossip: gossip.clone(),
+        }),
+        wire::Message::News(wire::News { sender, gossip }),
+        wire::Message::Sync(wire::Sync { table }),
+    ]
+    .iter()
+    .map(|message| wire::encode(cluster, message))
+    .collect()
+}
+
+fn mutated(template: &[u8], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+    let mut bytes = template.to_vec();
+    match rng.random_range(0..4) {
+        0 => bytes.truncate(rng.random_range(0..=template.len())),
+        1 => bytes.extend((0..rng.random_range(1..40)).map(|_| rng.next_u32() as u8)),
+        2 => {
+            bytes = (0..rng.random_range(0..200))
+                .map(|_| rng.next_u32() as u8)
+                .collect();
+        }
+        _ => {
+            for _ in 0..rng.random_range(1..6) {
+                let place = rng.random_range(0..bytes.len());
+                bytes[place] = rng.next_u32() as u8;
+            }
+        }
+    }
+    bytes
+}
+
+fn feed(world: &mut World, node: ProcessId, carrier: Carrier, bytes: &[u8]) {
+    let stranger = ([10, 9, 9, 9], 999).into();
+    match carrier {
+        Carrier::Datagram => world.inject(stranger, node, bytes),
+        Carrier::Stream => world.inject_frame(stranger, node, bytes),
+    }
+}
+
+/// Garbage is counted and changes nothing; nothing at all makes a node panic.
+#[test]
+fn garbage_changes_no_table() {
+    let cluster = ClusterTag::of("default");
+    for seed in 1..=4 {
+        let (mut world, nodes) = settled(seed, 5);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let templates = templates(&world, &mut rng);
+        let mut garbage = 0;
+        for n in 0..TRIES {
+            let bytes = mutated(&templates[n % templates.len()], &mut rng);
+            let carrier = [Carrier::Datagram, Carrier::Stream][n % 2];
+            if wire::decode(cluster, &bytes, carrier).is_ok() {
+                continue;
+            }
+            let node = nodes[n % nodes.len()];
+            let before = world.process(node).node.revision();
+            feed(&mut world, node, carrier, &bytes);
+            assert_eq!(world.process(node).node.revision(), before);
+            garbage += 1;
+        }
+        world.run_for(seconds(10.0));
+        assert!(world.all_alive(), "seed {seed}");
+        let counted = world.total(|stats| {
+            let kinds = [
+                Rejection::NotOurs,
+                Rejection::Version,
+                Rejection::Cluster,
+                Rejection::Sealing,
+                Rejection::UnknownType,
+                Rejection::Malformed,
+            ];
+            kinds
+                .iter()
+                .filter_map(|kind| stats.rejected.get(kind))
+                .sum()
+        });
+        assert_eq!(counted, garbage, "seed {seed}");
+        assert!(garbage > TRIES as u64 / 2, "seed {seed}: {garbage}");
+    }
+}
+
+/// What decodes may lie, and a lie may be believed; but nothing breaks.
+#[test]
+fn lies_break_nothing() {
+    for seed in 1..=4 {
+        let (mut world, nodes) = settled(seed, 5);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for n in 0..TRIES {
+            if n % 100 == 0 {
+                world.run_for(seconds(0.1));
+            }
+            let templates = templates(&world, &mut rng);
+            let bytes = mutated(&templates[n % templates.len()], &mut rng);
+            let carrier = [Carrier::Datagram, Carrier::Stream][n % 2];
+            feed(&mut world, nodes[n % nodes.len()], carrier, &bytes);
+        }
+        world.run_for(seconds(30.0));
+    }
+}

@@ -1,0 +1,19 @@
+//! Scenarios: what a cluster of real cores does in virtual time.
+//!
+//! Every test is a function of a seed and runs for several. A figure that a test prints is virtual
+//! time; see it with `cargo test -p rumord-sim --test scenarios -- --nocapture`.
+
+mod clusters;
+mod crashing;
+mod hostile;
+mod joining;
+mod leaving;
+mod links;
+mod load;
+mod loss;
+mod partitions;
+mod pausing;
+mod repeating;
+mod restarting;
+mod spreading;
+mod stage;

@@ -1,0 +1,182 @@
+//! A node comes back under its name: it replaces its earlier life, once, everywhere.
+
+use std::time::Duration;
+
+use rumord::member::Status;
+use rumord::protocol::{Event, EventKind, JoinOutcome, RefusalReason};
+use rumord::time::Instant;
+use rumord_sim::world::{AddressChoice, GenerationChoice, NodeIdChoice};
+use rumord_sim::{ProcessId, Restart, Start, World};
+
+use crate::stage::{assert_each_said, deaths, other_deaths, seconds, settled, summary};
+
+/// How long all may need to see the new life.
+const SEEN_LATEST: Duration = Duration::from_secs(2);
+
+/// Every way in which a node may come back.
+fn ways() -> Vec<Restart> {
+    let mut ways = Vec::new();
+    for node_id in [NodeIdChoice::Kept, NodeIdChoice::Fresh] {
+        for address in [AddressChoice::Kept, AddressChoice::Fresh] {
+            for generation in [GenerationChoice::Next, GenerationChoice::Clock] {
+                ways.push(Restart {
+                    generation,
+                    node_id,
+                    address,
+                });
+            }
+        }
+    }
+    ways
+}
+
+/// Restarts `victim` in `way`, and waits until all see its new life.
+fn come_back(world: &mut World, victim: ProcessId, way: Restart) -> (ProcessId, Duration) {
+    let earlier = world.process(victim).node.state().generation;
+    let back = world.restart(victim, way);
+    let seen = world.run_until(SEEN_LATEST, |world| world.everyone_sees_life(back));
+    let seen = seen.unwrap_or_else(|| panic!("{way:?}: {:?}", world.matrix()));
+    assert!(
+        world.process(back).node.state().generation > earlier,
+        "{way:?}"
+    );
+    (back, seen)
+}
+
+#[test]
+fn a_restart_over_the_living_is_one_event() {
+    for count in [2, 3, 10] {
+        let mut times = Vec::new();
+        for (seed, way) in (1..).zip(ways()) {
+            let (mut world, nodes) = settled(seed, count);
+            let since = world.now();
+            world.crash(nodes[1]);
+            world.run_for(Duration::from_millis(100));
+            let (back, seen) = come_back(&mut world, nodes[1], way);
+            times.push(seen);
+            world.run_for(seconds(30.0));
+            assert!(world.all_alive(), "{way:?}: {:?}", world.matrix());
+            assert_each_said(&world, back, EventKind::MemberRestarted, 1, since);
+            assert_each_said(&world, back, EventKind::MemberUp, 0, since);
+            assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0], "{way:?}");
+        }
+        println!("restart over the living, N = {count}: {}", summary(times));
+    }
+}
+
+/// Without a data directory, in the second of the first start: both lives have one generation.
+#[test]
+fn two_starts_within_a_second_end_in_the_second() {
+    for node_id in [NodeIdChoice::Kept, NodeIdChoice::Fresh] {
+        for address in [AddressChoice::Kept, AddressChoice::Fresh] {
+            for seed in 1..=10 {
+                let (mut world, nodes) = settled(seed, 5);
+                let join = [world.address(nodes[0])];
+                let first = world.start(Start::named("late").joining(join));
+                world.run_for(Duration::from_millis(300));
+                let since = world.now();
+                world.crash(first);
+                let way = Restart {
+                    generation: GenerationChoice::Exactly(world.process(first).generation),
+                    node_id,
+                    address,
+                };
+                let (back, _) = come_back(&mut world, first, way);
+                world.run_for(seconds(30.0));
+                assert!(world.all_alive(), "{way:?}: {:?}", world.matrix());
+                assert_each_said(&world, back, EventKind::MemberRestarted, 1, since);
+                assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0], "{way:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_restart_over_the_dead_is_one_return() {
+    let mut times = Vec::new();
+    for (seed, way) in (1..).zip(ways()) {
+        let (mut world, nodes) = settled(seed, 6);
+        world.crash(nodes[1]);
+        let buried = world.run_until(seconds(10.0), |world| world.everyone_buries(nodes[1]));
+        assert!(buried.is_some());
+        world.run_for(seconds(5.0));
+        let since = world.now();
+        let (back, seen) = come_back(&mut world, nodes[1], way);
+        times.push(seen);
+        world.run_for(seconds(30.0));
+        assert!(world.all_alive(), "{way:?}: {:?}", world.matrix());
+        assert_each_said(&world, back, EventKind::MemberUp, 1, since);
+        assert_each_said(&world, back, EventKind::MemberRestarted, 0, since);
+        assert_eq!(
+            other_deaths(&world, Instant::ORIGIN, &[back]),
+            [""; 0],
+            "{way:?}"
+        );
+    }
+    println!("restart over the dead, N = 6: {}", summary(times));
+}
+
+/// It comes back while the others still suspect it.
+#[test]
+fn a_restart_over_the_suspected_is_one_event() {
+    for (seed, way) in (1..).zip(ways()) {
+        let (mut world, nodes) = settled(seed, 6);
+        let since = world.now();
+        world.crash(nodes[1]);
+        let suspected = world.run_until(seconds(5.0), |world| {
+            world
+                .up()
+                .any(|process| world.status(process.id, nodes[1]) == Some(Status::Suspect))
+        });
+        assert!(suspected.is_some());
+        world.run_for(seconds(2.0));
+        let (back, _) = come_back(&mut world, nodes[1], way);
+        world.run_for(seconds(30.0));
+        assert!(world.all_alive(), "{way:?}: {:?}", world.matrix());
+        assert_each_said(&world, back, EventKind::MemberRestarted, 1, since);
+        assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0], "{way:?}");
+    }
+}
+
+/// A second process claims the name of one that runs.
+#[test]
+fn a_name_that_is_taken_is_refused_and_its_holder_untouched() {
+    for seed in 1..=10 {
+        let (mut world, nodes) = settled(seed, 5);
+        let since = world.now();
+        let before = world.matrix();
+        let join = [world.address(nodes[0])];
+        let thief = world.start(Start::named("n3").joining(join));
+        world.run_for(seconds(20.0));
+        let refused = |event: &Event| {
+            matches!(
+                event,
+                Event::Join {
+                    outcome: JoinOutcome::Refused(RefusalReason::NameConflict),
+                    ..
+                }
+            )
+        };
+        let said = &world.process(thief).events;
+        assert!(
+            said.iter().any(|(_, event)| refused(event)),
+            "seed {seed}: {said:?}"
+        );
+        assert!(!world.process(thief).node.state().ready);
+        let after: Vec<_> = world.matrix();
+        assert_eq!(after[..5], before[..], "seed {seed}");
+        assert_each_said(&world, thief, EventKind::MemberRestarted, 0, since);
+        assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0], "seed {seed}");
+    }
+}
+
+/// The name's holder itself is asked to admit the second process.
+#[test]
+fn a_name_is_refused_by_its_holder_too() {
+    let (mut world, nodes) = settled(1, 5);
+    let thief = world.start(Start::named("N3").joining([world.address(nodes[2])]));
+    world.run_for(seconds(5.0));
+    assert!(!world.process(thief).node.state().ready);
+    world.crash(thief);
+    assert!(world.all_alive());
+}
