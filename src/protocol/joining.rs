@@ -129,8 +129,8 @@ impl Node {
         self.tell_join(address, JoinOutcome::Refused(reason), out);
     }
 
-    /// The cluster remembers a life of this name with `generation`, which is not below the own
-    /// one. Before it was ever ready, a node takes the next, once; afterwards never, or two nodes
+    /// The cluster remembers a life of this name with `generation`, not below the one asked for.
+    /// Before it was ever ready, a node takes the next, once; afterwards never, or two nodes
     /// with one name would raise numbers against each other for ever.
     pub(super) fn on_superseded(
         &mut self,
@@ -138,9 +138,14 @@ impl Node {
         generation: Generation,
         out: &mut Outbox,
     ) {
+        if generation < self.local.generation {
+            // An answer to a question from before it was raised.
+            self.joins.settle(address, JoinState::Waiting(self.now));
+            self.on_join_due(out);
+            return;
+        }
         let may_raise = self.life == Life::Joining
             && !self.local.raised
-            && generation >= self.local.generation
             && !self.wall.is_ahead(self.now, generation);
         if !may_raise {
             self.on_join_refused(address, RefusalReason::NameConflict, out);
@@ -202,6 +207,11 @@ impl Node {
         }
     }
 
+    fn supersede(&mut self, stream: StreamId, generation: Generation, out: &mut Outbox) {
+        let superseded = Superseded { generation };
+        self.answer_one(stream, Message::Superseded(superseded), out);
+    }
+
     /// Whether another instance that may be running holds the name.
     fn must_ask_holder(&self, member: NameHash, joiner: &RecordUpdate) -> bool {
         self.table.get(member).is_some_and(|held| {
@@ -219,6 +229,13 @@ impl Node {
         record: RecordUpdate,
         out: &mut Outbox,
     ) {
+        let claimed = record.record.standing.generation;
+        if self.target(member).map(|target| target.generation) == Some(claimed) {
+            // A ping names a life by its generation: the newcomer, at the holder's address, would
+            // answer for the holder. It has to take another one first.
+            self.supersede(stream, claimed, out);
+            return;
+        }
         if self.admissions.len() >= ADMISSIONS_MAX {
             self.drop_for_limit("admission");
             self.refuse(stream, RefusalCode::UNAVAILABLE, None, out);
@@ -277,10 +294,7 @@ impl Node {
             let held = held.record.standing;
             let same_life = held.instance() == claimed.instance() && !held.forgotten;
             if held.generation >= claimed.generation && !same_life {
-                let superseded = Superseded {
-                    generation: held.generation,
-                };
-                self.answer_one(stream, Message::Superseded(superseded), out);
+                self.supersede(stream, held.generation, out);
                 return;
             }
         }

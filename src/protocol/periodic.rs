@@ -69,7 +69,8 @@ impl Node {
             .expire(self.now, 2 * self.config.pause_tolerance);
         self.table.sweep(self.now);
         self.resume_joining();
-        if self.life != Life::Leaving {
+        // Who has not been admitted asks nobody: its claims would spread past the admission.
+        if self.life == Life::Ready {
             self.probe_by_schedule(out);
             self.contact_dead(out);
         }

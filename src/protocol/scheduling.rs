@@ -49,7 +49,7 @@ impl Node {
     pub(super) fn on_slot(&mut self, out: &mut Outbox) {
         let start = period_start(&self.table, self.local.first_period);
         let due = self.slots.take_due(self.now, self.table.active(), start);
-        if self.life != Life::Leaving {
+        if self.life == Life::Ready {
             for duty in due {
                 self.ping(duty.member, Purpose::Scheduled, out);
                 self.pass_duty_on(duty, out);

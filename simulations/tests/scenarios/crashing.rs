@@ -8,14 +8,17 @@ use rumord_sim::{ProcessId, Restart, World};
 
 use crate::stage::{other_deaths, seconds, settled, summary, views};
 
-/// A verdict comes at most this much after the pause tolerance: one pass of the probes' schedule.
-const VERDICT_LATEST: Duration = Duration::from_millis(2500);
+/// A verdict comes at most this much after the pause tolerance. Each member is probed by somebody
+/// once a period in the mean, and at random: one in 3,000 waits for eight.
+const VERDICT_LATEST: Duration = Duration::from_secs(9);
+/// In the mean it comes this much after the pause tolerance.
+const VERDICT_MEAN: Duration = Duration::from_millis(1300);
 /// All know this much after the first verdict.
 const KNOWN_LATEST: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_crash_is_found_in_clusters_of_every_size() {
-    for (count, seeds) in [(2, 40), (3, 40), (5, 40), (20, 20), (128, 4)] {
+    for (count, seeds) in [(2, 40), (3, 40), (5, 40), (20, 20), (128, 12)] {
         let mut found = Found::default();
         for seed in 1..=seeds {
             crash_one(seed, count, &mut found);
@@ -102,7 +105,10 @@ fn the_last_of_three_concludes_for_itself() {
             "seed {seed}: {:?}",
             views(&world, survivor, &back)
         );
-        assert!(!world.process(survivor).node.state().isolated);
+        let regained = world.run_until(seconds(3.0), |world| {
+            !world.process(survivor).node.state().isolated
+        });
+        assert!(regained.is_some(), "seed {seed}: still isolated");
     }
 }
 
