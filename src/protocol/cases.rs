@@ -65,7 +65,7 @@ impl Node {
             .table
             .get(member)
             .is_some_and(|e| e.record.standing.status.is_active());
-        if !active || self.cases.len() >= CASES_MAX || !self.knows_the_cluster() {
+        if !active || self.cases.len() >= CASES_MAX || !self.knows_the_cluster(member) {
             return false;
         }
         let awake = self.health.awake(self.now);
@@ -73,22 +73,22 @@ impl Node {
         true
     }
 
-    /// Whether enough members have answered this node for its word to mean anything: a newcomer
-    /// whose packets nobody answers must not accuse the cluster.
-    fn knows_the_cluster(&self) -> bool {
-        let needed = self.table.active().len().min(2);
+    /// Whether enough members beside the accused have answered this node for its word to mean
+    /// anything: a newcomer whose packets nobody answers must not accuse the cluster.
+    fn knows_the_cluster(&self, accused: NameHash) -> bool {
+        let others = || {
+            self.table
+                .active()
+                .iter()
+                .filter(|&&member| member != accused)
+        };
+        let needed = others().count().min(2);
         let answered = |member: &&NameHash| {
             self.table
                 .get(**member)
                 .is_some_and(|e| e.peer.answered_at > Instant::ORIGIN)
         };
-        self.table
-            .active()
-            .iter()
-            .filter(answered)
-            .take(needed)
-            .count()
-            == needed
+        others().filter(answered).take(needed).count() == needed
     }
 
     /// What this node knows of its own standing in judging `member`.

@@ -271,6 +271,7 @@ impl Node {
         out: &mut Outbox,
     ) {
         let moved = moved + self.adopt_table(table, Source::Told, out);
+        self.note_stream_answer(table.sender.member, out);
         if table.last {
             self.exchanges.remove(&exchange);
             self.repair.ended(self.now, moved);
@@ -279,6 +280,14 @@ impl Node {
             }
         } else {
             self.exchanges.insert(exchange, Exchange::Sync { moved });
+        }
+    }
+
+    /// A member has answered over a stream: it hears this node and is heard.
+    fn note_stream_answer(&mut self, member: NameHash, out: &mut Outbox) {
+        if let Some(entry) = self.table.get_mut(member) {
+            entry.peer.answered_at = self.now;
+            self.prove_contact(member, out);
         }
     }
 
@@ -324,8 +333,9 @@ impl Node {
         out: &mut Outbox,
     ) {
         let records = records + table.records.len();
-        self.hear_sender(&table.sender);
         self.adopt_table(table, Source::JoinTable, out);
+        self.hear_sender(&table.sender);
+        self.note_stream_answer(table.sender.member, out);
         if table.last {
             self.exchanges.remove(&exchange);
             self.joins.settle(address, JoinState::Joined);

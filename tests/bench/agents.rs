@@ -5,12 +5,15 @@
 //! figure beside Serf's, measured on the same class of machine (2 cores; Serf of Debian 0.9.4,
 //! memberlist 0.2.2, profile lan, 20 agents; medians of three runs or more).
 
+#[path = "../support/agent.rs"]
+#[allow(dead_code, reason = "shared with the tests, which use more of it")]
+mod agent;
 #[path = "agents/cluster.rs"]
 mod cluster;
-#[path = "agents/process.rs"]
-mod process;
 #[path = "agents/report.rs"]
 mod report;
+#[path = "agents/usage.rs"]
+mod usage;
 
 use std::time::Duration;
 

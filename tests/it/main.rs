@@ -1,5 +1,12 @@
 //! Integration tests: the public API and the built binary, never internals.
 
+#[path = "../support/agent.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with the benchmark, which uses other parts"
+)]
+mod agent;
+mod agents;
 mod config_files;
 mod nodes;
 mod program;

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::process::{Agent, Starting};
-
-/// Nothing measured here takes longer; reaching it fails the benchmark.
-const BOUND: Duration = Duration::from_secs(60);
+use crate::agent::{Agent, BOUND, Starting, count, member};
+use crate::usage::Usage;
 
 /// Running agents; the first is the one that the others joined through.
 pub struct Cluster {
@@ -31,10 +29,10 @@ impl Cluster {
     /// Starts `nodes` agents; the seconds from the start of the last process until every table
     /// shows all alive.
     pub fn start(nodes: usize) -> (Self, f64) {
-        let first = Starting::spawn("n1", None).ready();
+        let first = Agent::start("n1", &["--cluster", "bench"]);
         let join = first.gossip.clone();
         let starting: Vec<Starting> = (2..=nodes)
-            .map(|number| Starting::spawn(&format!("n{number}"), Some(&join)))
+            .map(|number| spawn(&format!("n{number}"), &join))
             .collect();
         let started = Instant::now();
         let mut agents = vec![first];
@@ -75,7 +73,7 @@ impl Cluster {
     fn start_again_after(&mut self, name: &str, before: Option<u64>) -> f64 {
         let started = Instant::now();
         let join = self.agents[0].gossip.clone();
-        self.agents.push(Starting::spawn(name, Some(&join)).ready());
+        self.agents.push(spawn(name, &join).ready());
         let nodes = self.agents.len() as u64;
         self.wait_all(started, &|table| {
             count(table, "alive") == nodes && Some(generation(table, name)) != before
@@ -101,9 +99,9 @@ impl Cluster {
     pub fn idle(&self, length: Duration) -> Idle {
         // Let the traces of the last restart die away first.
         thread::sleep(Duration::from_secs(3));
-        let before: Vec<_> = self.agents.iter().map(Agent::usage).collect();
+        let before: Vec<_> = self.agents.iter().map(Usage::of).collect();
         thread::sleep(length);
-        let after: Vec<_> = self.agents.iter().map(Agent::usage).collect();
+        let after: Vec<_> = self.agents.iter().map(Usage::of).collect();
         let mean =
             |of: &dyn Fn(usize) -> f64| (0..after.len()).map(of).sum::<f64>() / after.len() as f64;
         let seconds = length.as_secs_f64();
@@ -133,25 +131,14 @@ fn wait(agent: &Agent, start: Instant, wanted: &(dyn Fn(&Value) -> bool + Sync))
     }
 }
 
-fn count(table: &Value, status: &str) -> u64 {
-    table["counts"][status].as_u64().unwrap_or(0)
-}
-
-fn member<'a>(table: &'a Value, name: &str) -> Option<&'a Value> {
-    table["members"]
-        .as_array()?
-        .iter()
-        .find(|member| member["name"] == name)
+fn spawn(name: &str, join: &str) -> Starting {
+    Starting::spawn(name, &["--cluster", "bench", "--join", join])
 }
 
 fn status<'a>(table: &'a Value, name: &str) -> &'a str {
-    member(table, name)
-        .and_then(|member| member["status"].as_str())
-        .unwrap_or("unknown")
+    member(table, name)["status"].as_str().unwrap_or("unknown")
 }
 
 fn generation(table: &Value, name: &str) -> u64 {
-    member(table, name)
-        .and_then(|member| member["generation"].as_u64())
-        .unwrap_or(0)
+    member(table, name)["generation"].as_u64().unwrap_or(0)
 }
