@@ -328,7 +328,8 @@ impl Node {
         self.adopt_table(table, Source::JoinTable, out);
         if table.last {
             self.exchanges.remove(&exchange);
-            self.joins.settle(address, JoinState::Joined);
+            self.joins
+                .settle(address, JoinState::Joined(table.sender.member));
             self.on_joined(address, records, out);
         } else {
             self.exchanges
