@@ -68,15 +68,19 @@ impl Checker {
     /// The first invariant that does not hold.
     pub fn inspect(&mut self, now: Instant, process: &Process) -> Result<(), Violation> {
         let revision = process.node.revision();
+        let seen = self.seen.get(&process.id);
+        if seen.is_some_and(|seen| seen.revision == revision) {
+            return Ok(());
+        }
         if let Some(record) = process.node.record_of(&process.name) {
             let (generation, node_id) = record.standing.instance();
             let life = (process.name.hash(), generation.0, node_id);
             self.owners.insert(life, record.standing);
         }
-        if self.seen.get(&process.id).is_some_and(|seen| {
-            let large = seen.standings.len() > SMALL_TABLE;
-            seen.revision == revision || (large && now.since(seen.at) < LARGE_TABLE_PAUSE)
-        }) {
+        let rests = |seen: &Seen| {
+            seen.standings.len() > SMALL_TABLE && now.since(seen.at) < LARGE_TABLE_PAUSE
+        };
+        if seen.is_some_and(rests) {
             return Ok(());
         }
         self.invariant_view_never_moves_back(now, process)?;

@@ -66,10 +66,12 @@ impl NodeName {
     /// The hash that stands for this name on the wire. Names that differ only in case share it.
     #[must_use]
     pub fn hash(&self) -> NameHash {
-        NameHash(super::keyed_hash(
-            NAME_HASH_DOMAIN,
-            self.0.to_ascii_lowercase().as_bytes(),
-        ))
+        let text = self.0.as_bytes();
+        let mut lower = [0; NAME_BYTES_MAX];
+        let lower = &mut lower[..text.len()];
+        lower.copy_from_slice(text);
+        lower.make_ascii_lowercase();
+        NameHash(super::keyed_hash(NAME_HASH_DOMAIN, lower))
     }
 }
 

@@ -10,7 +10,7 @@
 use std::f64::consts::{LN_10, PI};
 use std::time::Duration;
 
-use libm::{erfc, exp, log, log1p, sqrt};
+use libm::{erfc, exp, log, log1p};
 
 use crate::time::Instant;
 
@@ -24,8 +24,8 @@ const LOSS_TERMS_MAX: usize = 4096;
 const FRACTION_DEPTH: u32 = 60;
 /// Arrivals over which the window forgets (Cassandra and Hayashibara use 1,000 samples).
 const WINDOW: u16 = 1000;
-/// Intervals this improbable are outages, not rhythm: learning them would teach patience.
-const LEARN_PHI_MAX: f64 = 8.0;
+/// Intervals longer than the mean by so many deviations are outages, or the first of a new rhythm.
+const LEARN_DEVIATIONS_MAX: f32 = 6.0;
 /// How many arrivals the prior counts for.
 const PRIOR_WEIGHT: u16 = 2;
 
@@ -111,26 +111,31 @@ impl ArrivalWindow {
     }
 
     /// Records a newer heartbeat that its owner counted at `counted_at`.
-    pub fn record(&mut self, counted_at: Instant, loss: f64) {
-        let learn = self.phi(counted_at, loss) < LEARN_PHI_MAX;
+    ///
+    /// An interval far beyond the usual counts as if it lay just beyond: a single outage teaches
+    /// little patience, and a slower rhythm, as in a cluster that has grown, is learnt all the same.
+    pub fn record(&mut self, counted_at: Instant) {
         let interval = counted_at.since(self.counted_at).as_secs_f32();
         self.counted_at = self.counted_at.max(counted_at);
-        if learn {
-            self.weight = (self.weight + 1).min(WINDOW);
-            let share = 1.0 / f32::from(self.weight);
-            let difference = interval - self.mean;
-            self.mean += share * difference;
-            self.variance = (1.0 - share) * (self.variance + share * difference * difference);
-        }
+        let longest = self.mean + LEARN_DEVIATIONS_MAX * self.deviation();
+        self.weight = (self.weight + 1).min(WINDOW);
+        let share = 1.0 / f32::from(self.weight);
+        let difference = interval.min(longest) - self.mean;
+        self.mean += share * difference;
+        self.variance = (1.0 - share) * (self.variance + share * difference * difference);
+    }
+
+    /// A perfectly regular sender must not make the detector infinitely sure.
+    fn deviation(&self) -> f32 {
+        self.variance.sqrt().max(self.mean / 10.0)
     }
 
     /// phi of the silence up to `now`, in decades, 0 to [`PHI_MAX`].
     #[must_use]
     pub fn phi(&self, now: Instant, loss: f64) -> f64 {
         let elapsed = now.since(self.counted_at).as_secs_f64();
-        // A perfectly regular sender must not make the detector infinitely sure.
         let mean = f64::from(self.mean).max(0.01);
-        let sd = sqrt(f64::from(self.variance)).max(mean / 10.0);
+        let sd = f64::from(self.deviation()).max(0.001);
         phi_loss_aware(elapsed, mean, sd, loss).min(PHI_MAX)
     }
 
@@ -142,6 +147,11 @@ impl ArrivalWindow {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::excessive_precision,
+    clippy::approx_constant,
+    reason = "expected values as they were computed elsewhere"
+)]
 mod tests {
     use super::*;
 
@@ -269,19 +279,34 @@ mod tests {
         assert!(window.phi(start + Duration::from_secs(60), 0.01) > 8.0);
     }
 
-    #[test]
-    fn an_outage_is_not_learnt() {
-        let mut now = Instant::from_nanos(0);
+    /// A window after `count` heartbeats, one each `interval`; and when the last was counted.
+    fn rhythm(interval: Duration, count: usize) -> (ArrivalWindow, Instant) {
+        let mut now = Instant::ORIGIN;
         let mut window = ArrivalWindow::new(now, Duration::from_secs(1));
-        for _ in 0..200 {
-            now = now + Duration::from_secs(1);
-            window.record(now, 0.01);
+        for _ in 0..count {
+            now = now + interval;
+            window.record(now);
         }
-        let before = window.phi(now + Duration::from_secs(20), 0.01);
-        now = now + Duration::from_secs(300);
-        window.record(now, 0.01);
-        let after = window.phi(now + Duration::from_secs(20), 0.01);
-        close(after, before, 1e-6);
-        assert!(before > 8.0, "{before}");
+        (window, now)
+    }
+
+    #[test]
+    fn an_outage_teaches_little() {
+        let (mut window, now) = rhythm(Duration::from_secs(1), 200);
+        let silence = Duration::from_secs(20);
+        let before = window.phi(now + silence, 0.01);
+        let end = now + Duration::from_secs(300);
+        window.record(end);
+        let after = window.phi(end + silence, 0.01);
+        assert!(before > 8.0 && after > 0.9 * before, "{before} to {after}");
+    }
+
+    /// In a cluster of a thousand, news of one member comes every other minute.
+    #[test]
+    fn a_slow_rhythm_is_learnt() {
+        let interval = Duration::from_secs(100);
+        let (window, now) = rhythm(interval, 20);
+        let phi = window.phi(now + interval, 0.01);
+        assert!(phi < 1.0, "{phi}");
     }
 }

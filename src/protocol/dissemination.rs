@@ -6,7 +6,7 @@
 //! copies apart in time reach hosts that stalled. After its rounds an update is told no more; what
 //! was missed is found by comparing fingerprints, not by telling for longer.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::member::NameHash;
@@ -95,6 +95,8 @@ struct Item {
 #[derive(Debug, Default)]
 pub struct Dissemination {
     items: BTreeMap<NameHash, Item>,
+    /// The items that are due, in order: the earliest is asked for after every message.
+    due: BTreeSet<(Instant, NameHash)>,
     recent: VecDeque<NameHash>,
 }
 
@@ -105,18 +107,27 @@ impl Dissemination {
             .items
             .get(&member)
             .map_or(form, |item| item.form.max(form));
-        let due = (urgency != Urgency::Narrow).then_some(due);
-        self.items.insert(
-            member,
-            Item {
-                form,
-                urgency,
-                round: 0,
-                due,
-                rides: 0,
-            },
-        );
+        let item = Item {
+            form,
+            urgency,
+            round: 0,
+            due: None,
+            rides: 0,
+        };
+        self.set_due(member, None);
+        self.items.insert(member, item);
+        self.set_due(member, (urgency != Urgency::Narrow).then_some(due));
         self.note_recent(member);
+    }
+
+    fn set_due(&mut self, member: NameHash, due: Option<Instant>) {
+        let Some(item) = self.items.get_mut(&member) else {
+            return;
+        };
+        if let Some(at) = std::mem::replace(&mut item.due, due) {
+            self.due.remove(&(at, member));
+        }
+        self.due.extend(due.map(|at| (at, member)));
     }
 
     /// `member` has changed; remembered for peers whose table differs, but not told by itself.
@@ -129,7 +140,7 @@ impl Dissemination {
     /// When the next push is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
-        self.items.values().filter_map(|item| item.due).min()
+        self.due.first().map(|&(at, _)| at)
     }
 
     /// How many updates are being told.
@@ -143,10 +154,11 @@ impl Dissemination {
     #[must_use]
     pub fn due_batch(&self, until: Instant) -> Option<(usize, Vec<(NameHash, Form)>)> {
         let mut due: Vec<_> = self
-            .items
+            .due
             .iter()
-            .filter_map(|(&member, item)| {
-                let at = item.due.filter(|&at| at <= until)?;
+            .take_while(|&&(at, _)| at <= until)
+            .filter_map(|&(at, member)| {
+                let item = self.items.get(&member)?;
                 Some((item.urgency, item.round, at, member, item.form))
             })
             .collect();
@@ -164,7 +176,8 @@ impl Dissemination {
         for member in members {
             if let Some(item) = self.items.get_mut(member) {
                 item.round += 1;
-                item.due = (item.round < rounds).then(|| now + gap);
+                let again = item.round < rounds;
+                self.set_due(*member, again.then(|| now + gap));
                 self.drop_if_told(*member);
             }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
+use crate::member::NameHash;
 use crate::time::Instant;
 
 /// Most join addresses.
@@ -23,8 +24,8 @@ pub enum JoinState {
     Waiting(Instant),
     /// A stream to it is open.
     Asking,
-    /// Has admitted this node.
-    Joined,
+    /// This member has admitted this node there.
+    Joined(NameHash),
     /// Is this node's own.
     Itself,
 }
@@ -117,12 +118,14 @@ impl JoinBook {
         }
     }
 
-    /// Addresses that have admitted this node.
-    pub fn joined(&self) -> impl Iterator<Item = SocketAddr> {
+    /// Addresses that have admitted this node, and the members that did.
+    pub fn joined(&self) -> impl Iterator<Item = (SocketAddr, NameHash)> {
         self.addresses
             .iter()
-            .filter(|(_, held)| held.state == JoinState::Joined)
-            .map(|(&address, _)| address)
+            .filter_map(|(&address, held)| match held.state {
+                JoinState::Joined(member) => Some((address, member)),
+                _ => None,
+            })
     }
 
     /// Whether nothing but this node itself is behind the addresses, or there are none.

@@ -110,7 +110,8 @@ impl Node {
         let lost: Vec<_> = self
             .joins
             .joined()
-            .filter(|&address| !self.has_active_at(address))
+            .filter(|&(address, member)| !self.has_active_at(address, member))
+            .map(|(address, _)| address)
             .collect();
         for address in lost {
             let pause = self.config.join_retry.max(Duration::from_secs(1));

@@ -20,6 +20,8 @@ use crate::wire::{
 const FIXED_BYTES_MAX: usize = HEADER_BYTES + 80;
 /// Upper bound of one heartbeat's bytes.
 const HEARTBEAT_BYTES_MAX: usize = 21;
+/// Updates that are too large for the room that is left, before a message counts as full.
+const MISFITS_MAX: usize = 8;
 /// Heartbeats older than this are not passed on.
 const HEARTBEAT_AGE_MAX: Duration = Duration::from_secs(600);
 
@@ -133,12 +135,18 @@ impl Node {
     }
 
     fn load_riders(&mut self, cargo: &mut Cargo) {
+        let mut misfits = 0;
         for (member, form) in self.news.riders() {
             let Some(update) = self.update(member, form) else {
                 continue;
             };
             if cargo.put(member, update) {
                 self.news.rode(member);
+                continue;
+            }
+            misfits += 1;
+            if misfits == MISFITS_MAX {
+                break;
             }
         }
     }

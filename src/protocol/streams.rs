@@ -338,7 +338,8 @@ impl Node {
         self.note_stream_answer(table.sender.member, out);
         if table.last {
             self.exchanges.remove(&exchange);
-            self.joins.settle(address, JoinState::Joined);
+            self.joins
+                .settle(address, JoinState::Joined(table.sender.member));
             self.on_joined(address, records, out);
         } else {
             self.exchanges

@@ -1,6 +1,6 @@
 //! The membership table: records under their precedence, and what can be computed from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::member::{NameHash, Record, Standing, Status, keyed_hash};
@@ -69,6 +69,8 @@ pub struct Table<P> {
     active: Vec<NameHash>,
     /// Dead members (not left), sorted.
     dead: Vec<NameHash>,
+    /// Dead and left members, tombstones that are not listed any more included: what is swept.
+    gone: BTreeSet<NameHash>,
     local: NameHash,
     retention: Duration,
     fingerprint: u64,
@@ -85,6 +87,7 @@ impl<P> Table<P> {
             entries: BTreeMap::new(),
             active: Vec::new(),
             dead: Vec::new(),
+            gone: BTreeSet::new(),
             local,
             retention,
             fingerprint: 0,
@@ -239,20 +242,20 @@ impl<P> Table<P> {
     /// Stops listing what has passed its retention, and forgets what has passed it twice.
     pub fn sweep(&mut self, now: Instant) {
         let passed = |entry: &Entry<P>, times: u32| {
-            !entry.record.standing.status.is_active()
-                && now.since(entry.since) >= self.retention.saturating_mul(times)
+            now.since(entry.since) >= self.retention.saturating_mul(times)
         };
-        let unlisted: Vec<NameHash> = self
-            .entries
-            .iter()
+        let gone = || {
+            self.gone
+                .iter()
+                .filter_map(|&member| Some((member, self.entries.get(&member)?)))
+        };
+        let unlisted: Vec<NameHash> = gone()
             .filter(|(_, entry)| entry.listed && passed(entry, 1))
-            .map(|(&member, _)| member)
+            .map(|(member, _)| member)
             .collect();
-        let purged: Vec<NameHash> = self
-            .entries
-            .iter()
+        let purged: Vec<NameHash> = gone()
             .filter(|(_, entry)| passed(entry, 2))
-            .map(|(&member, _)| member)
+            .map(|(member, _)| member)
             .collect();
         for member in unlisted {
             let before = self.listed_hash(member);
@@ -263,6 +266,7 @@ impl<P> Table<P> {
             self.note_change(now, before, 0);
         }
         for member in purged {
+            self.gone.remove(&member);
             self.entries.remove(&member);
         }
     }
@@ -270,8 +274,12 @@ impl<P> Table<P> {
     fn reindex(&mut self, member: NameHash, status: Status) {
         remove(&mut self.active, member);
         remove(&mut self.dead, member);
+        self.gone.remove(&member);
         if member == self.local {
             return;
+        }
+        if !status.is_active() {
+            self.gone.insert(member);
         }
         match status {
             Status::Alive | Status::Suspect => insert(&mut self.active, member),

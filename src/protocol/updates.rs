@@ -322,7 +322,6 @@ impl Node {
 
     fn hear_heartbeat(&mut self, member: NameHash, beat: HeartbeatState, age: Duration) {
         let counted_at = self.now.before(age);
-        let loss = self.misses.share();
         let Some(entry) = self.table.get_mut(member) else {
             return;
         };
@@ -332,7 +331,7 @@ impl Node {
         let held = entry.record.heartbeat;
         if held.accepts(beat) {
             entry.record.heartbeat = beat;
-            entry.peer.window.record(counted_at, loss);
+            entry.peer.window.record(counted_at);
         } else if beat > held {
             count(&mut self.stats.rejected, Rejection::Heartbeat);
         }

@@ -170,11 +170,12 @@ impl Node {
             .map(|metadata| metadata.address)
     }
 
-    /// Whether an active member is reached at `address`.
-    pub(super) fn has_active_at(&self, address: SocketAddr) -> bool {
-        self.table
-            .active()
-            .iter()
-            .any(|&member| self.address_of(member) == Some(address))
+    /// Whether an active member is reached at `address`: `probably` this one, which is looked at
+    /// before all others.
+    pub(super) fn has_active_at(&self, address: SocketAddr, probably: NameHash) -> bool {
+        let active = self.table.active();
+        let reached = |member| self.address_of(member) == Some(address);
+        (active.binary_search(&probably).is_ok() && reached(probably))
+            || active.iter().any(|&member| reached(member))
     }
 }

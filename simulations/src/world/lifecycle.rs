@@ -18,6 +18,8 @@ const PORT: u16 = 7480;
 const JOIN_ADDRESSES: usize = 3;
 /// Members that join at a time in [`World::start_cluster`].
 const START_BATCH: usize = 50;
+/// How often it is looked whether they have come together.
+const START_POLL: Duration = Duration::from_millis(10);
 /// What a clock may show when its process starts.
 const CLOCK_ORIGIN_SECONDS_MAX: u64 = 10_000_000;
 
@@ -215,8 +217,11 @@ impl World {
             }
             self.run_for(Duration::from_millis(100));
         }
-        let together = self.run_until(Duration::from_secs(600), World::all_alive);
-        assert!(together.is_some(), "{count} nodes did not come together");
+        let bound = self.now + Duration::from_secs(600);
+        while !self.all_alive() {
+            assert!(self.now < bound, "{count} nodes did not come together");
+            self.run_for(START_POLL);
+        }
         nodes
     }
 

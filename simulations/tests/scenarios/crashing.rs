@@ -23,6 +23,9 @@ fn a_crash_is_found_in_clusters_of_every_size() {
         for seed in 1..=seeds {
             crash_one(seed, count, &mut found);
         }
+        let mean = found.dead.iter().sum::<Duration>() / found.dead.len() as u32;
+        let latest = Config::lan().pause_tolerance + VERDICT_MEAN;
+        assert!(mean < latest, "N = {count}: {mean:?}");
         println!(
             "crash of one in {count}: first suspect {}",
             summary(found.suspect)
