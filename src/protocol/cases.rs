@@ -43,6 +43,11 @@ impl Node {
             return;
         }
         let opened = !self.cases.contains_key(&member);
+        if opened && probe.purpose == Purpose::Case {
+            // The case it was sent for has been closed by a proof of life: it was lost.
+            self.misses.missed();
+            return;
+        }
         if opened && !self.open_case(member, probe) {
             return;
         }

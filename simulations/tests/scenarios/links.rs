@@ -4,7 +4,13 @@ use rumord::protocol::EventKind;
 use rumord::time::Instant;
 use rumord_sim::{Carried, Effect, Hosts, Rule};
 
-use crate::stage::{deaths, other_deaths, seconds, settled};
+use crate::stage::{datagrams_per_second, deaths, other_deaths, seconds, settled};
+
+/// A broken link costs a few questions per probe that meets it, and no more: a case that a proof of
+/// life has closed is not opened again by the pings that were sent for it.
+fn assert_calm(datagrams_per_second: f64) {
+    assert!(datagrams_per_second < 8.0, "{datagrams_per_second}");
+}
 
 #[test]
 fn one_direction_between_two_is_bridged() {
@@ -12,7 +18,7 @@ fn one_direction_between_two_is_bridged() {
         for seed in 1..=5 {
             let (mut world, nodes) = settled(seed, count);
             world.cut(nodes[0], nodes[1], Carried::Datagrams);
-            world.run_for(seconds(120.0));
+            assert_calm(datagrams_per_second(&mut world, seconds(120.0)));
             assert_eq!(
                 deaths(&world, Instant::ORIGIN),
                 [""; 0],
@@ -30,7 +36,7 @@ fn two_that_cannot_reach_each_other_live() {
             let (mut world, nodes) = settled(seed, 5);
             world.cut(nodes[0], nodes[1], carried);
             world.cut(nodes[1], nodes[0], carried);
-            world.run_for(seconds(120.0));
+            assert_calm(datagrams_per_second(&mut world, seconds(120.0)));
             assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0], "seed {seed}");
             assert!(world.all_alive(), "seed {seed}: {:?}", world.matrix());
         }
@@ -44,7 +50,7 @@ fn streams_prove_life_where_datagrams_are_blocked() {
             let (mut world, nodes) = settled(seed, count);
             world.deafen(nodes[1], Carried::Datagrams);
             world.mute(nodes[1], Carried::Datagrams);
-            world.run_for(seconds(120.0));
+            assert_calm(datagrams_per_second(&mut world, seconds(120.0)));
             assert_eq!(
                 deaths(&world, Instant::ORIGIN),
                 [""; 0],

@@ -1,9 +1,6 @@
 //! What a quiet cluster costs.
 
-use rumord::protocol::{Direction, Transport};
-use rumord_sim::World;
-
-use crate::stage::{seconds, settled};
+use crate::stage::{seconds, sent, settled};
 
 /// IP and UDP headers of one datagram.
 const HEADERS: u64 = 28;
@@ -22,17 +19,4 @@ fn an_idle_cluster_costs_little() {
         assert!(messages < 2.5, "N = {count}: {messages}");
         assert!(bytes < 400.0, "N = {count}: {bytes}");
     }
-}
-
-/// Datagrams and their payload, sent by all nodes.
-fn sent(world: &World) -> (u64, u64) {
-    let messages = world.total(|stats| {
-        let datagrams = stats.messages.iter().filter(|((direction, _, by), _)| {
-            (*direction, *by) == (Direction::Sent, Transport::Datagram)
-        });
-        datagrams.map(|(_, count)| count).sum()
-    });
-    let key = (Direction::Sent, Transport::Datagram);
-    let bytes = world.total(|stats| stats.bytes.get(&key).copied().unwrap_or(0));
-    (messages, bytes)
 }

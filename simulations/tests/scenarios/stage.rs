@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rumord::member::Status;
-use rumord::protocol::EventKind;
+use rumord::protocol::{Direction, EventKind, Transport};
 use rumord::time::Instant;
 use rumord_sim::{Options, ProcessId, World};
 
@@ -107,4 +107,25 @@ pub fn summary(mut lengths: Vec<Duration>) -> String {
         ms(at(1.0)),
         lengths.len()
     )
+}
+
+/// Datagrams and the bytes of their payload, sent by all nodes so far.
+pub fn sent(world: &World) -> (u64, u64) {
+    let messages = world.total(|stats| {
+        let datagrams = stats.messages.iter().filter(|((direction, _, by), _)| {
+            (*direction, *by) == (Direction::Sent, Transport::Datagram)
+        });
+        datagrams.map(|(_, count)| count).sum()
+    });
+    let key = (Direction::Sent, Transport::Datagram);
+    let bytes = world.total(|stats| stats.bytes.get(&key).copied().unwrap_or(0));
+    (messages, bytes)
+}
+
+/// Runs for `length`, and returns how many datagrams each node sent per second in the mean.
+pub fn datagrams_per_second(world: &mut World, length: Duration) -> f64 {
+    let before = sent(world).0;
+    world.run_for(length);
+    let nodes = world.up().count() as f64;
+    (sent(world).0 - before) as f64 / length.as_secs_f64() / nodes
 }
