@@ -2,43 +2,58 @@
 
 use std::time::Duration;
 
-use rumord::protocol::{Config, EventKind};
+use rumord::protocol::{Config, EventKind, Schedule};
 use rumord::time::Instant;
-use rumord_sim::{ProcessId, Restart, World};
+use rumord_sim::{Options, ProcessId, Restart, World};
 
 use crate::stage::{other_deaths, seconds, settled, summary, views};
 
-/// A verdict comes at most this much after the pause tolerance. Each member is probed by somebody
-/// once a period in the mean, and at random: one in 3,000 waits for eight.
-const VERDICT_LATEST: Duration = Duration::from_secs(9);
-/// In the mean it comes this much after the pause tolerance.
-const VERDICT_MEAN: Duration = Duration::from_millis(1300);
 /// All know this much after the first verdict.
 const KNOWN_LATEST: Duration = Duration::from_secs(1);
 
+/// What a schedule promises: a verdict so long after the pause tolerance.
+struct Promise {
+    schedule: Schedule,
+    mean: Duration,
+    latest: Duration,
+}
+
+/// Each member is probed once in each of its periods.
+const SLOTS: Promise = Promise {
+    schedule: Schedule::Slots,
+    mean: Duration::from_millis(900),
+    latest: Duration::from_millis(1500),
+};
+/// Each member is probed once a period in the mean, at random: one in 3,000 waits for eight.
+const ROUND_ROBIN: Promise = Promise {
+    schedule: Schedule::RoundRobin,
+    mean: Duration::from_millis(1500),
+    latest: Duration::from_secs(9),
+};
+
 #[test]
 fn a_crash_is_found_in_clusters_of_every_size() {
-    for (count, seeds) in [(2, 40), (3, 40), (5, 40), (20, 20), (128, 12)] {
-        let mut found = Found::default();
-        for seed in 1..=seeds {
-            crash_one(seed, count, &mut found);
+    for promise in [SLOTS, ROUND_ROBIN] {
+        for (count, seeds) in [(2, 40), (3, 40), (5, 40), (20, 20), (128, 12)] {
+            find_crashes(&promise, count, seeds);
         }
-        let mean = found.dead.iter().sum::<Duration>() / found.dead.len() as u32;
-        let latest = Config::lan().pause_tolerance + VERDICT_MEAN;
-        assert!(mean < latest, "N = {count}: {mean:?}");
-        println!(
-            "crash of one in {count}: first suspect {}",
-            summary(found.suspect)
-        );
-        println!(
-            "crash of one in {count}: first dead    {}",
-            summary(found.dead)
-        );
-        println!(
-            "crash of one in {count}: all know after {}",
-            summary(found.known)
-        );
     }
+}
+
+fn find_crashes(promise: &Promise, count: usize, seeds: u64) {
+    let mut found = Found::default();
+    for seed in 1..=seeds {
+        crash_one(promise, seed, count, &mut found);
+    }
+    let mean = found.dead.iter().sum::<Duration>() / found.dead.len() as u32;
+    let title = format!("{}: crash of one in {count}", promise.schedule.as_str());
+    println!("{title}: first suspect {}", summary(found.suspect));
+    println!("{title}: first dead    {}", summary(found.dead));
+    println!("{title}: all know after {}", summary(found.known));
+    assert!(
+        mean <= Config::lan().pause_tolerance + promise.mean,
+        "{title}: {mean:?}"
+    );
 }
 
 #[derive(Default)]
@@ -48,16 +63,24 @@ struct Found {
     known: Vec<Duration>,
 }
 
-fn crash_one(seed: u64, count: usize, found: &mut Found) {
-    let (mut world, nodes) = settled(seed, count);
+fn crash_one(promise: &Promise, seed: u64, count: usize, found: &mut Found) {
+    let config = Config {
+        schedule: promise.schedule,
+        ..Config::lan()
+    };
+    let mut world = World::new(Options {
+        config,
+        ..Options::seeded(seed)
+    });
+    let nodes = world.start_cluster(count);
     // Crashes at all points of a probe period.
-    world.run_for(Duration::from_millis(seed * 137 % 1000));
+    world.run_for(seconds(60.0) + Duration::from_millis(seed * 137 % 1000));
     let victim = nodes[seed as usize % count];
     let crashed = world.now();
     world.crash(victim);
     let tolerance = Config::lan().pause_tolerance;
     world
-        .run_until(tolerance + VERDICT_LATEST, |world| {
+        .run_until(tolerance + promise.latest, |world| {
             first(world, victim, EventKind::MemberDead, crashed).is_some()
         })
         .unwrap_or_else(|| panic!("seed {seed}, N = {count}: no verdict"));
@@ -72,6 +95,26 @@ fn crash_one(seed: u64, count: usize, found: &mut Found) {
     assert_eq!(other_deaths(&world, Instant::ORIGIN, &[victim]), [""; 0]);
     found.suspect.push(suspect.since(crashed));
     found.dead.push(dead.since(crashed));
+}
+
+/// It had joined, and died before it had answered a single ping: nobody has any experience of it.
+#[test]
+fn a_member_that_never_answered_is_buried_too() {
+    for count in [2, 3, 4, 20] {
+        for seed in 1..=10 {
+            let mut world = World::new(Options::seeded(seed));
+            let nodes = world.start_cluster(count);
+            let victim = nodes[count - 1];
+            world.crash(victim);
+            let buried = world.run_until(seconds(12.0), |world| world.everyone_buries(victim));
+            assert!(
+                buried.is_some(),
+                "seed {seed}, N = {count}: {:?}",
+                world.matrix()
+            );
+            assert_eq!(other_deaths(&world, Instant::ORIGIN, &[victim]), [""; 0]);
+        }
+    }
 }
 
 /// When somebody first said `kind` of `subject`.
