@@ -12,7 +12,7 @@ use crate::member::NameHash;
 use crate::time::Instant;
 use crate::wire::{
     self, Ack, Carrier, DecodeError, Flags, Gossip, List, Message, Nack, News, Ping, PingReq,
-    RelayedAck, Sender, Update, WrongTarget,
+    RelayedAck, Sender, Target, Update, WrongTarget,
 };
 
 /// Pings on behalf of others that may be under way at a time: a node is no scanner.
@@ -205,7 +205,13 @@ impl Node {
     }
 
     fn on_ping_req(&mut self, from: SocketAddr, request: &PingReq, out: &mut Outbox) {
-        let known = self.address_of(request.sender.member) == Some(from)
+        // Only members ask, only members are asked; the answer is smaller than the question, and goes
+        // where that came from, which behind a port mapping is not the member's own address.
+        let sender = Target {
+            member: request.sender.member,
+            generation: request.sender.generation,
+        };
+        let known = self.target(sender.member) == Some(sender)
             && self.target(request.target.member) == Some(request.target)
             && request.target.member != self.local.hash;
         if !known {
