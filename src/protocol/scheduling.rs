@@ -47,7 +47,7 @@ impl Node {
 
     /// A duty is due, or the duties have changed.
     pub(super) fn on_slot(&mut self, out: &mut Outbox) {
-        let start = period_start(&self.table, self.local.first_period);
+        let start = period_start(&self.table);
         let due = self.slots.take_due(self.now, self.table.active(), start);
         if self.life == Life::Ready {
             for duty in due {
@@ -59,7 +59,7 @@ impl Node {
     }
 
     fn arm_slot(&mut self) {
-        let start = period_start(&self.table, self.local.first_period);
+        let start = period_start(&self.table);
         if let Some(at) = self.slots.next_due(self.table.active(), start) {
             self.timers.set(Timer::Slot, self.now, at.since(self.now));
         }
@@ -107,14 +107,9 @@ impl Node {
     }
 }
 
-/// When a member was heard to begin a period; one that has not been heard is taken to keep the own
-/// periods, until its first ack says better.
+/// When a member was heard to begin a period.
 fn period_start(
     table: &super::Table<super::Peer>,
-    own: crate::time::Instant,
-) -> impl Fn(NameHash) -> PeriodStart + '_ {
-    move |member| {
-        let heard = table.get(member).and_then(|entry| entry.peer.period_start);
-        heard.unwrap_or(PeriodStart { at: own, number: 0 })
-    }
+) -> impl Fn(NameHash) -> Option<PeriodStart> + '_ {
+    |member| table.get(member)?.peer.period_start
 }

@@ -75,7 +75,7 @@ impl Slots {
     pub fn next_due(
         &mut self,
         active: &[NameHash],
-        start: impl Fn(NameHash) -> PeriodStart,
+        start: impl Fn(NameHash) -> Option<PeriodStart>,
     ) -> Option<Instant> {
         self.refresh(active);
         self.duties
@@ -89,7 +89,7 @@ impl Slots {
         &mut self,
         now: Instant,
         active: &[NameHash],
-        start: impl Fn(NameHash) -> PeriodStart,
+        start: impl Fn(NameHash) -> Option<PeriodStart>,
     ) -> Vec<Duty> {
         self.refresh(active);
         let is_due = |duty: &Duty| self.next_slot(duty, start(duty.member)) <= now;
@@ -102,10 +102,15 @@ impl Slots {
     }
 
     /// The first slot of `duty` after what is done. The start of a period is heard with some
-    /// jitter: a slot that has been used does not come again a moment later.
-    fn next_slot(&self, duty: &Duty, start: PeriodStart) -> Instant {
-        let used = self.done.get(&duty.member).map(|&at| at + self.period / 2);
-        let after = used.map_or(self.done_until, |used| used.max(self.done_until));
+    /// jitter: a slot that has been used does not come again a moment later. A member that was not
+    /// heard yet is probed at once, and once a period until its ack says where it stands.
+    fn next_slot(&self, duty: &Duty, start: Option<PeriodStart>) -> Instant {
+        let used = self.done.get(&duty.member).copied();
+        let Some(start) = start else {
+            return used.map_or(self.done_until, |at| at + self.period);
+        };
+        let spared = used.map_or(self.done_until, |at| at + self.period / 2);
+        let after = spared.max(self.done_until);
         let turns = u64::from(duty.turns);
         let turn = u64::from(duty.turn);
         let wait = (turn + turns - u64::from(start.number) % turns) % turns;
@@ -205,12 +210,13 @@ mod tests {
     }
 
     /// Every member begins its periods at a phase of its own.
-    fn start(member: NameHash) -> PeriodStart {
+    fn start(member: NameHash) -> Option<PeriodStart> {
         let phase = u64::from_be_bytes(member.to_wire()) % 1_000_000_000;
-        PeriodStart {
+        let number = (phase % 1000) as u16;
+        Some(PeriodStart {
             at: Instant::from_nanos(phase),
-            number: (phase % 1000) as u16,
-        }
+            number,
+        })
     }
 
     /// All probes of `cluster` in `seconds`, by target.
@@ -276,9 +282,12 @@ mod tests {
         loop {
             step += 1;
             let jitter = Duration::from_millis(step % 7);
-            let heard = |member| PeriodStart {
-                at: start(member).at + jitter,
-                ..start(member)
+            let heard = |member| {
+                let start = start(member)?;
+                Some(PeriodStart {
+                    at: start.at + jitter,
+                    ..start
+                })
             };
             let due = slots.next_due(others, heard).expect("others exist");
             if due.as_nanos() > 100_000_000_000 {
@@ -299,6 +308,20 @@ mod tests {
             (90..=110).contains(&probes),
             "{probes} probes in 100 periods"
         );
+    }
+
+    #[test]
+    fn a_member_not_heard_yet_is_probed_at_once_and_once_a_period() {
+        let cluster = members(20);
+        let others = &cluster[1..];
+        let now = Instant::ORIGIN + 5 * PERIOD;
+        let mut slots = Slots::new(cluster[0], PERIOD, now);
+        let observed = slots.take_due(now, others, |_| None).len();
+        assert!(observed > 0);
+        assert!(slots.take_due(now, others, |_| None).is_empty());
+        assert_eq!(slots.next_due(others, |_| None), Some(now + PERIOD));
+        let again = slots.take_due(now + PERIOD, others, |_| None).len();
+        assert_eq!(again, observed);
     }
 
     #[test]
