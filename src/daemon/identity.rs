@@ -16,11 +16,9 @@ use thiserror::Error;
 
 use crate::member::{Generation, NodeId};
 use crate::node::Store;
+use crate::protocol::RELEASE_UNIX_SECONDS;
 
 use file::Record;
-
-/// When this release was made, in unix seconds. No right clock is earlier.
-pub const RELEASE_UNIX_SECONDS: u64 = 1_795_996_800;
 
 /// How far ahead of the clock a generation may be: what peers accept, one day.
 const GENERATION_LEAD_SECONDS_MAX: u64 = 24 * 3600;

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::member::{NodeName, Service, Tags};
+use crate::node::DEFAULT_GOSSIP_PORT;
 use crate::protocol::Config;
 
 pub use choices::{HttpWrites, LogFormat, Profile};
@@ -34,8 +35,6 @@ pub use render::default_file;
 
 use given::Given;
 
-/// Port of gossip where nothing else is said.
-const DEFAULT_GOSSIP_PORT: u16 = 7480;
 /// Port of the HTTP interface where nothing else is said.
 const DEFAULT_HTTP_PORT: u16 = 7481;
 

@@ -2,7 +2,7 @@
 
 use rumord::protocol::EventKind;
 use rumord::time::Instant;
-use rumord_sim::{Carried, Effect, Hosts, Rule};
+use rumord_sim::{Carried, Effect, Hosts, ProcessId, Rule, World};
 
 use crate::stage::{datagrams_per_second, deaths, other_deaths, seconds, settled};
 
@@ -12,52 +12,44 @@ fn assert_calm(datagrams_per_second: f64) {
     assert!(datagrams_per_second < 8.0, "{datagrams_per_second}");
 }
 
+/// Breaks the links of a settled cluster, and demands two minutes of peace.
+fn assert_bridged(count: usize, break_links: impl Fn(&mut World, &[ProcessId])) {
+    for seed in 1..=5 {
+        let (mut world, nodes) = settled(seed, count);
+        break_links(&mut world, &nodes);
+        assert_calm(datagrams_per_second(&mut world, seconds(120.0)));
+        let dead = deaths(&world, Instant::ORIGIN);
+        assert_eq!(dead, [""; 0], "seed {seed}, N = {count}");
+        assert!(world.all_alive(), "seed {seed}: {:?}", world.matrix());
+    }
+}
+
 #[test]
 fn one_direction_between_two_is_bridged() {
     for count in [3, 5] {
-        for seed in 1..=5 {
-            let (mut world, nodes) = settled(seed, count);
+        assert_bridged(count, |world, nodes| {
             world.cut(nodes[0], nodes[1], Carried::Datagrams);
-            assert_calm(datagrams_per_second(&mut world, seconds(120.0)));
-            assert_eq!(
-                deaths(&world, Instant::ORIGIN),
-                [""; 0],
-                "seed {seed}, N = {count}"
-            );
-            assert!(world.all_alive(), "seed {seed}: {:?}", world.matrix());
-        }
+        });
     }
 }
 
 #[test]
 fn two_that_cannot_reach_each_other_live() {
     for carried in [Carried::Datagrams, Carried::Everything] {
-        for seed in 1..=5 {
-            let (mut world, nodes) = settled(seed, 5);
+        assert_bridged(5, |world, nodes| {
             world.cut(nodes[0], nodes[1], carried);
             world.cut(nodes[1], nodes[0], carried);
-            assert_calm(datagrams_per_second(&mut world, seconds(120.0)));
-            assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0], "seed {seed}");
-            assert!(world.all_alive(), "seed {seed}: {:?}", world.matrix());
-        }
+        });
     }
 }
 
 #[test]
 fn streams_prove_life_where_datagrams_are_blocked() {
     for count in [2, 3, 5] {
-        for seed in 1..=5 {
-            let (mut world, nodes) = settled(seed, count);
+        assert_bridged(count, |world, nodes| {
             world.deafen(nodes[1], Carried::Datagrams);
             world.mute(nodes[1], Carried::Datagrams);
-            assert_calm(datagrams_per_second(&mut world, seconds(120.0)));
-            assert_eq!(
-                deaths(&world, Instant::ORIGIN),
-                [""; 0],
-                "seed {seed}, N = {count}"
-            );
-            assert!(world.all_alive(), "seed {seed}: {:?}", world.matrix());
-        }
+        });
     }
 }
 
