@@ -1,6 +1,6 @@
 //! Whether a verdict of death was deserved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rumord::member::NodeName;
@@ -78,11 +78,8 @@ fn is_excused(
     if !lives(world, event) {
         return true;
     }
-    let rule = event
-        .evidence
-        .as_ref()
-        .map_or("told", |Evidence { rule, .. }| rule);
-    let back = match rule {
+    let evidence = event.evidence.as_ref();
+    let back = match evidence.map_or("told", |evidence| evidence.rule) {
         "told" => TOLD_TIME,
         _ => EVIDENCE_TOLERANCES * config.pause_tolerance + EVIDENCE_TIME,
     };
@@ -90,18 +87,30 @@ fn is_excused(
         since: at.before(back),
         until: at,
     };
-    let nodes = world.processes().map(|process| &process.name);
-    let nodes = nodes.collect::<std::collections::BTreeSet<_>>().len();
-    let excused = |slot: Slot| troubles.excuse(slot, &window, nodes, config.pause_tolerance);
-    // Who is cut off from everybody concludes for itself, and tells nobody.
-    excused(slot) || (rule == "isolated" && slot_of(&observer.name).is_none_or(excused))
+    let nodes: BTreeSet<_> = world.processes().map(|process| &process.name).collect();
+    let excused = |slot| troubles.excuse(slot, &window, nodes.len(), config.pause_tolerance);
+    excused(slot) || (is_alone(evidence) && slot_of(&observer.name).is_none_or(excused))
+}
+
+/// Whether nobody confirmed it: one of two, or one that is cut off from everybody, cannot tell its
+/// own trouble from another's.
+fn is_alone(evidence: Option<&Evidence>) -> bool {
+    evidence.is_some_and(|evidence| {
+        let own = evidence.rule == "own" && evidence.witnesses == 0;
+        own || evidence.rule == "isolated"
+    })
 }
 
 /// Whether the life that the event is about goes on.
 fn lives(world: &World, event: &MemberEvent) -> bool {
     world.up().any(|process| {
         let state = process.node.state();
-        process.name == event.member && state.generation == event.generation && !state.leaving
+        process.name == event.member
+            && state.generation == event.generation
+            && event
+                .address
+                .is_none_or(|address| address == process.address)
+            && !state.leaving
     })
 }
 
