@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use rumord::member::Generation;
+use rumord::protocol::RELEASE_UNIX_SECONDS;
+
 use super::fault::{Fault, Slot, name};
 use super::run::{Action, Run, first_address};
 use super::troubles::{Interval, Peers};
@@ -18,6 +21,10 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 const DEAF_SLOT: Duration = Duration::from_millis(100);
 /// From the start of one to the next.
 const DEAF_PERIOD: Duration = Duration::from_secs(1);
+/// What an operator needs to restart a node.
+const OPERATOR_TIME: Duration = Duration::from_millis(1100);
+/// Generations up to this one come from a clock that is far behind.
+const EARLY_LAST: Generation = Generation(RELEASE_UNIX_SECONDS + 3600);
 /// Loss that stays after all faults have ended.
 const CALM_LOSS: f64 = 0.05;
 
@@ -204,8 +211,9 @@ impl Run<'_> {
         Some(())
     }
 
-    /// All faults end. Whoever is not of the core is down from now on, and whoever is comes back;
-    /// where two processes used one name, an operator has stopped both and starts one.
+    /// All faults end. Whoever is not of the core is down from now on, and whoever is comes back.
+    /// What no protocol can settle, an operator does: where two processes used one name, or a
+    /// clock is far behind, the node is stopped and started again.
     pub(super) fn heal(&mut self) {
         self.troubles.end(self.world.now());
         self.world.set_usual_link(calm(self.plan.link));
@@ -214,16 +222,14 @@ impl Run<'_> {
             self.stop(slot);
         }
         for slot in 0..self.slots.len() {
-            let leaving = self.running(slot).is_some_and(|id| {
-                let state = self.world.process(id).node.state();
-                state.leaving
-            });
-            if leaving || !self.plan.core.contains(&slot) {
+            if !self.plan.core.contains(&slot) || self.must_restart(slot) {
                 self.stop(slot);
             } else if let Some(id) = self.running(slot) {
                 self.world.resume(id);
             }
         }
+        // Generations are seconds: another one begins.
+        self.world.run_for(OPERATOR_TIME);
         for &slot in &self.plan.core {
             if self.running(slot).is_none() {
                 let restarted = self.restart(slot, Restart::default());
@@ -233,6 +239,13 @@ impl Run<'_> {
                 );
             }
         }
+    }
+
+    fn must_restart(&self, slot: Slot) -> bool {
+        self.running(slot).is_some_and(|id| {
+            let state = self.world.process(id).node.state();
+            state.leaving || state.generation <= EARLY_LAST
+        })
     }
 
     fn stop(&mut self, slot: Slot) {
