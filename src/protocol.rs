@@ -180,6 +180,8 @@ struct Local {
     node_id: NodeId,
     /// Whether the generation was raised once already past an earlier life.
     raised: bool,
+    /// Whether a join address has admitted this node.
+    admitted: bool,
     /// Start of the first probe period.
     first_period: Instant,
     periods: u64,
@@ -223,6 +225,7 @@ impl Node {
                 generation: identity.generation,
                 node_id: identity.node_id,
                 raised: false,
+                admitted: false,
                 first_period,
                 periods: 0,
                 version: 1,

@@ -17,6 +17,8 @@
 //! | [`world`] | the loop that hands everything to the cores, faults, questions |
 //! | [`checker`] | invariants that hold after every event |
 //! | [`trace`] | one line per event |
+//! | [`swarm`] | random faults against random clusters |
+//! | [`parallel`] | independent runs on several threads |
 //!
 //! ```
 //! use std::time::Duration;
@@ -30,13 +32,16 @@
 //! ```
 
 pub mod checker;
+pub mod commands;
 pub mod forks;
 pub mod link;
 pub mod network;
+pub mod parallel;
 pub mod process;
 pub mod queue;
 pub mod rules;
 pub mod streams;
+pub mod swarm;
 pub mod trace;
 pub mod world;
 

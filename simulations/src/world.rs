@@ -5,6 +5,7 @@ mod delivering;
 mod faults;
 mod lifecycle;
 mod questions;
+mod tampering;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use rumord::time::Instant;
 
 pub use lifecycle::{AddressChoice, GenerationChoice, NodeIdChoice, Restart, Start};
 pub use questions::MemberNews;
+pub use tampering::{TAMPERING_WORDS, Tampering};
 
 use crate::checker::{Checker, Violation};
 use crate::forks::{Consumer, fork};
@@ -64,6 +66,8 @@ pub struct Options {
     pub keeping: Keeping,
     /// What to do when an invariant does not hold.
     pub on_violation: OnViolation,
+    /// How the nodes are broken on purpose.
+    pub tampering: Tampering,
 }
 
 impl Options {
@@ -77,6 +81,7 @@ impl Options {
             tracing: Tracing::Off,
             keeping: Keeping::Events,
             on_violation: OnViolation::Panic,
+            tampering: Tampering::None,
         }
     }
 }

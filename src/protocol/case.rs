@@ -22,8 +22,9 @@ const LATE_PHI_OF_TWO: f64 = 0.7;
 const OBSERVER_DECADES_MIN: f64 = 6.0;
 /// Clusters up to this size have so few witnesses that each may speak again sooner.
 const SMALL_CLUSTER: usize = 5;
-/// Own misses waiting for a proof of contact; older ones say nothing new.
-const PENDING_MAX: usize = 16;
+/// For how old a miss an answer vouches: that somebody is heard now says nothing about a link that
+/// was deaf long before.
+const VOUCHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How far a case has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +93,8 @@ pub struct Case {
     observers: BTreeMap<NameHash, Tally>,
     witnesses: BTreeSet<NameHash>,
     asked: BTreeSet<NameHash>,
-    pending: Vec<(Instant, f64)>,
+    /// The latest own miss that nobody has vouched for yet.
+    pending: Option<(Instant, f64)>,
 }
 
 impl Case {
@@ -109,7 +111,7 @@ impl Case {
             observers: BTreeMap::new(),
             witnesses: BTreeSet::new(),
             asked: BTreeSet::new(),
-            pending: Vec::new(),
+            pending: None,
         }
     }
 
@@ -161,14 +163,18 @@ impl Case {
     ) {
         if contact > sent_at || c.cluster <= 2 {
             self.count(own, decades, now, c);
-        } else if self.pending.len() < PENDING_MAX {
-            self.pending.push((sent_at, decades));
+        } else if self.pending.is_none_or(|(latest, _)| latest <= sent_at) {
+            self.pending = Some((sent_at, decades));
         }
     }
 
-    /// Somebody answered this node: own misses from before are vouched for.
+    /// Somebody answered this node: its latest miss is vouched for, if it is not old. One answer
+    /// vouches for one miss: a node that was deaf has missed many, and the first answer it hears
+    /// must not turn them all into evidence.
     pub fn vouched(&mut self, own: NameHash, now: Instant, c: &Circumstances) {
-        for (_, decades) in std::mem::take(&mut self.pending) {
+        if let Some((sent_at, decades)) = self.pending.take()
+            && now.since(sent_at) <= VOUCHED_WITHIN
+        {
             self.count(own, decades, now, c);
         }
     }
@@ -315,6 +321,30 @@ mod tests {
         assert_eq!(case.verdict(&c), Verdict::Undecided);
         case.witnessed(who(2), 2.0, at(5101), &c);
         assert_eq!(case.verdict(&c), Verdict::Dead);
+    }
+
+    /// A node was deaf while a case was open. The first answer it hears says nothing about all the
+    /// answers that it had not heard before.
+    #[test]
+    fn one_answer_does_not_vouch_for_a_time_of_deafness() {
+        let c = circumstances(14, 3);
+        let mut case = Case::new(at(0), at(20));
+        for witness in 1..=5 {
+            case.witnessed(who(witness), 2.0, at(50), &c);
+        }
+        case.suspect(at(50));
+        case.begin_final_round();
+        for miss in 1..=20 {
+            case.missed(who(0), at(5000 + 30 * miss), 2.0, (at(7000), at(60)), &c);
+        }
+        case.vouched(who(0), at(7000), &c);
+        assert_eq!(case.late_phi(), 0.0, "they are old");
+        for miss in 1..=20 {
+            case.missed(who(0), at(7000 + 10 * miss), 2.0, (at(7300), at(60)), &c);
+        }
+        case.vouched(who(0), at(7300), &c);
+        assert_eq!(case.late_phi(), 2.0, "one answer, one miss");
+        assert_eq!(case.verdict(&c), Verdict::Undecided);
     }
 
     /// The miss is known before anybody can vouch for it: it must wait, not be lost. N = 3.

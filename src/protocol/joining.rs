@@ -74,6 +74,7 @@ impl Node {
     /// `address` has admitted this node and told its table.
     pub(super) fn on_joined(&mut self, address: SocketAddr, members: usize, out: &mut Outbox) {
         self.wall.ahead = false;
+        self.local.admitted = true;
         self.become_ready();
         // The own record is news here too: the server tells it, and so does the joiner.
         let due = self.now + self.config.push_delay;
@@ -130,8 +131,10 @@ impl Node {
     }
 
     /// The cluster remembers a life of this name with `generation`, not below the one asked for.
-    /// Before it was ever ready, a node takes the next, once; afterwards never, or two nodes
-    /// with one name would raise numbers against each other for ever.
+    /// Before it was ever admitted, a node takes the next, once; afterwards never, or two nodes
+    /// with one name would raise numbers against each other for ever. To have served a join is not
+    /// to be admitted: members ask at the address of an earlier life before this one has got
+    /// through to anybody.
     pub(super) fn on_superseded(
         &mut self,
         address: SocketAddr,
@@ -144,9 +147,8 @@ impl Node {
             self.on_join_due(out);
             return;
         }
-        let may_raise = self.life == Life::Joining
-            && !self.local.raised
-            && !self.wall.is_ahead(self.now, generation);
+        let may_raise =
+            !self.local.admitted && !self.local.raised && !self.wall.is_ahead(self.now, generation);
         if !may_raise {
             self.on_join_refused(address, RefusalReason::NameConflict, out);
             return;

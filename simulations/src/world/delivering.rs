@@ -1,12 +1,13 @@
 //! Datagrams on their way, and what arrives at a process.
 
 use rumord::protocol::{Input, Transmit};
-use rumord::wire::MessageKind;
+use rumord::wire::{Carrier, MessageKind};
 
 use super::{Happening, World};
 use crate::network::{Content, Dropped, Packet, Sending};
-use crate::process::{Arrival, Condition, ProcessId, SOCKET_PACKETS_MAX};
+use crate::process::{Arrival, Condition, Process, ProcessId, SOCKET_PACKETS_MAX};
 use crate::queue::Class;
+use crate::streams::Frames;
 
 impl World {
     /// A core wants something sent.
@@ -118,7 +119,7 @@ impl World {
                 from,
                 frames,
             } => {
-                for frame in &frames {
+                for frame in &self.tampered(id, frames) {
                     let request = Input::Request {
                         stream,
                         from,
@@ -128,13 +129,30 @@ impl World {
                 }
             }
             Arrival::Answer { exchange, frames } => {
-                for frame in &frames {
+                for frame in &self.tampered(id, frames) {
                     self.feed(id, Input::Reply { exchange, frame });
                 }
                 self.feed(id, Input::ExchangeEnded { exchange });
             }
             Arrival::Ended { exchange } => self.feed(id, Input::ExchangeEnded { exchange }),
         }
+    }
+
+    /// What a broken node hears instead of `frame`.
+    fn tamper(&self, id: ProcessId, frame: &[u8], carrier: Carrier) -> Option<Vec<u8>> {
+        let Process { node, cluster, .. } = &self.processes[id.0];
+        self.options
+            .tampering
+            .rewrite(node, cluster, frame, carrier)
+    }
+
+    fn tampered(&self, id: ProcessId, mut frames: Frames) -> Frames {
+        for frame in &mut frames {
+            if let Some(rewritten) = self.tamper(id, frame, Carrier::Stream) {
+                *frame = rewritten;
+            }
+        }
+        frames
     }
 
     fn take_datagram(&mut self, id: ProcessId, packet: &Packet) {
@@ -149,7 +167,8 @@ impl World {
             "hear",
             format_args!("{kind} {bytes} {from}"),
         );
-        let payload = &packet.payload;
+        let rewritten = self.tamper(id, &packet.payload, Carrier::Datagram);
+        let payload = rewritten.as_deref().unwrap_or(&packet.payload);
         self.feed(id, Input::Datagram { from, payload });
     }
 

@@ -45,6 +45,14 @@ impl World {
         self.changes += 1;
     }
 
+    /// A process that stands still is itself again at once.
+    pub fn resume(&mut self, id: ProcessId) {
+        let process = &self.processes[id.0];
+        if process.condition != Condition::Running {
+            self.on_resume(id, process.changes);
+        }
+    }
+
     /// A process is itself again.
     pub(super) fn on_resume(&mut self, id: ProcessId, change: u64) {
         let process = &mut self.processes[id.0];

@@ -1,6 +1,7 @@
 //! Processes start, restart, crash and leave.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -110,6 +111,24 @@ pub struct Restart {
     pub node_id: NodeIdChoice,
     /// Its address.
     pub address: AddressChoice,
+}
+
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.address {
+            AddressChoice::Kept => "at its address",
+            AddressChoice::Fresh => "at another address",
+        })?;
+        f.write_str(match self.node_id {
+            NodeIdChoice::Kept => " with its node id",
+            NodeIdChoice::Fresh => " with another node id",
+        })?;
+        match self.generation {
+            GenerationChoice::Next => f.write_str(" and the next generation"),
+            GenerationChoice::Clock => f.write_str(" and the clock's generation"),
+            GenerationChoice::Exactly(generation) => write!(f, " and generation {generation}"),
+        }
+    }
 }
 
 impl Default for Restart {

@@ -17,3 +17,4 @@ mod repeating;
 mod restarting;
 mod spreading;
 mod stage;
+mod swarm;

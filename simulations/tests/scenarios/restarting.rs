@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use rumord::member::Status;
-use rumord::protocol::{Event, EventKind, JoinOutcome, RefusalReason};
+use rumord::member::{Generation, Status};
+use rumord::protocol::{Event, EventKind, JoinOutcome, RELEASE_UNIX_SECONDS, RefusalReason};
 use rumord::time::Instant;
 use rumord_sim::world::{AddressChoice, GenerationChoice, NodeIdChoice};
-use rumord_sim::{ProcessId, Restart, Start, World};
+use rumord_sim::{Carried, ProcessId, Restart, Start, World};
 
 use crate::stage::{assert_each_said, deaths, other_deaths, seconds, settled, summary};
 
@@ -178,4 +178,35 @@ fn a_name_is_refused_by_its_holder_too() {
     assert!(!world.process(thief).node.state().ready);
     world.crash(thief);
     assert!(world.all_alive());
+}
+
+/// Its clock is behind, its questions are lost, and meanwhile others join at its address: to have
+/// admitted them must not keep it from taking the generation that the cluster asks it to take.
+#[test]
+fn a_node_whose_clock_is_behind_may_serve_joins_before_it_is_admitted() {
+    for seed in 1..=5 {
+        let (mut world, nodes) = settled(seed, 4);
+        let victim = nodes[1];
+        let address = world.address(victim);
+        world.join(nodes[2], &[address]);
+        world.run_for(seconds(1.0));
+        world.crash(victim);
+        let buried = world.run_until(seconds(20.0), |world| world.everyone_buries(victim));
+        assert!(buried.is_some());
+        let back = world.restart(
+            victim,
+            Restart {
+                generation: GenerationChoice::Exactly(Generation(RELEASE_UNIX_SECONDS)),
+                node_id: NodeIdChoice::Fresh,
+                ..Restart::default()
+            },
+        );
+        let deaf = world.deafen(back, Carried::Streams);
+        world.run_for(seconds(0.5));
+        world.lift(deaf);
+        let served = world.run_until(seconds(9.0), |world| world.process(back).node.state().ready);
+        assert!(served.is_some(), "seed {seed}: nobody asked it");
+        let seen = world.run_until(seconds(30.0), |world| world.everyone_sees_life(back));
+        assert!(seen.is_some(), "seed {seed}: {:?}", world.matrix());
+    }
 }

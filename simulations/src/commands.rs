@@ -1,0 +1,77 @@
+//! The commands of `rumord-sim`. Each writes its table to `out`, the same bytes for the same
+//! arguments, on any number of threads.
+
+mod arguments;
+mod files;
+mod swarm;
+
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub use arguments::Span;
+
+/// rumord's protocol in virtual time.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rumord-sim",
+    version,
+    about = "rumord's protocol core in virtual time"
+)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Random faults against random clusters; fails when an invariant does not hold
+    Swarm(swarm::SwarmArguments),
+    /// One run of a swarm again, with its trace
+    Replay(swarm::ReplayArguments),
+}
+
+/// Why a command did not end well.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The protocol did not do what it promises.
+    Broken(String),
+    /// The operator asked for something impossible; says what and the remedy.
+    Usage(String),
+    /// A file could not be read or written.
+    File(PathBuf, std::io::Error),
+    /// The output could not be written.
+    Output(std::io::Error),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Broken(text) | Trouble::Usage(text) => f.write_str(text),
+            Trouble::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Trouble::Output(error) => write!(f, "the output cannot be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Trouble::Output(error)
+    }
+}
+
+/// Does what the command line says.
+///
+/// # Errors
+/// A promise of the protocol that does not hold, or arguments, files and outputs that are of no
+/// use.
+pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Trouble> {
+    match &command_line.command {
+        Command::Swarm(arguments) => swarm::swarm(arguments, out),
+        Command::Replay(arguments) => swarm::replay(arguments, out),
+    }
+}

@@ -1,0 +1,101 @@
+//! Random faults against random clusters: what must hold in all of them, and that it is checked.
+
+use clap::Parser;
+use rumord_sim::commands::{CommandLine, run};
+use rumord_sim::parallel::in_order;
+use rumord_sim::swarm::{Failure, Manner, Plan, attempt, shrink};
+use rumord_sim::trace::Tracing;
+use rumord_sim::world::Tampering;
+
+/// What a command line prints, and why it failed.
+fn printed(arguments: &[&str]) -> (String, Option<String>) {
+    let all = ["rumord-sim"].iter().chain(arguments);
+    let command_line = CommandLine::try_parse_from(all).expect("a command line");
+    let mut out = Vec::new();
+    let trouble = run(&command_line, &mut out).err();
+    let text = String::from_utf8(out).expect("text");
+    (text, trouble.map(|trouble| trouble.to_string()))
+}
+
+#[test]
+fn a_swarm_passes_on_any_number_of_threads() {
+    let two = printed(&["swarm", "--seeds", "1..40", "--threads", "2"]);
+    assert_eq!(two.1, None, "{}", two.0);
+    assert!(two.0.contains("40 runs, 0 failed"), "{}", two.0);
+    let one = printed(&["swarm", "--seeds", "1..40", "--threads", "1"]);
+    assert!(one == two, "another number of threads, another output");
+}
+
+/// Schedules that found something. Each says what.
+#[test]
+fn schedules_that_once_failed_pass() {
+    let found: [(u64, &[usize]); 1] = [
+        // A member that was suspected came back while the suspecting node was deaf; the first
+        // answer that it heard again turned all its unanswered pings into evidence.
+        (1129, &[1, 2, 3, 4, 7, 8, 9]),
+    ];
+    for (seed, faults) in found {
+        let kept = faults.iter().copied().collect();
+        for plan in [Plan::draw(seed).keeping(&kept), Plan::draw(seed)] {
+            let outcome = attempt(&plan, Manner::PLAIN);
+            assert_eq!(outcome.failure, None, "{plan}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_is_the_same_run() {
+    let once = printed(&["replay", "--seed", "3"]);
+    assert_eq!(once.1, None);
+    assert!(once.0.lines().count() > 1000, "a trace");
+    assert!(once == printed(&["replay", "--seed", "3"]));
+}
+
+/// The failures of the first `seeds` seeds with nodes that are broken in this way.
+fn failures(tampering: Tampering, seeds: u64) -> Vec<(u64, Failure)> {
+    let manner = Manner {
+        tracing: Tracing::Off,
+        tampering,
+    };
+    let seeds: Vec<u64> = (1..=seeds).collect();
+    let mut failures = Vec::new();
+    let work = |&seed: &u64| attempt(&Plan::draw(seed), manner).failure;
+    in_order(&seeds, 2, work, |&seed, failure| {
+        failures.extend(failure.map(|failure| (seed, failure)));
+    });
+    failures
+}
+
+#[test]
+fn a_broken_core_is_caught_by_name() {
+    let mistakes = [
+        (Tampering::HeartbeatsReviveTheDead, "only-the-owner-refutes"),
+        (Tampering::RefutationsRaiseNothing, "the-core-agrees"),
+        (Tampering::SuspicionIsAVerdict, "nobody-alive-is-buried"),
+    ];
+    for (tampering, invariant) in mistakes {
+        let failures = failures(tampering, 16);
+        let caught = failures
+            .iter()
+            .filter(|(_, failure)| failure.invariant == invariant);
+        assert!(caught.count() >= 3, "{tampering:?}: {failures:?}");
+    }
+}
+
+#[test]
+fn a_failing_schedule_is_made_small() {
+    let manner = Manner {
+        tracing: Tracing::Off,
+        tampering: Tampering::HeartbeatsReviveTheDead,
+    };
+    let failures = failures(manner.tampering, 4);
+    let (seed, failure) = failures.first().expect("it is caught at once");
+    let plan = Plan::draw(*seed);
+    let enough = shrink(&plan, manner, &failure.invariant);
+    assert!(enough.len() <= 2, "of {}: {enough:?}", plan.faults.len());
+    let again = attempt(&plan.keeping(&enough), manner).failure;
+    assert_eq!(
+        again.map(|again| again.invariant),
+        Some(failure.invariant.clone())
+    );
+}
