@@ -130,6 +130,7 @@ impl Node {
         self.count_received(&message, Transport::Stream, frame.len());
         match (purpose, message) {
             (Exchange::Ping, Message::Ack(ack)) => self.on_stream_ack(&ack, out),
+            (Exchange::Ping, Message::WrongTarget(answer)) => self.on_wrong_target(&answer, out),
             (Exchange::Join { address, records }, Message::Table(table)) => {
                 self.on_join_table(exchange, address, records, &table, out);
             }
