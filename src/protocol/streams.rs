@@ -94,6 +94,8 @@ impl Node {
                 self.reject(error.into());
                 if error == DecodeError::Cluster {
                     self.refuse(stream, RefusalCode::CLUSTER, None, out);
+                } else {
+                    self.answer(stream, &[], out);
                 }
                 return;
             }
@@ -106,7 +108,10 @@ impl Node {
             }
             Message::Join(join) => self.on_join_request(stream, from, join.record, out),
             Message::Sync(sync) => self.on_sync(stream, &sync, out),
-            _ => self.reject(Rejection::WrongTransport),
+            _ => {
+                self.reject(Rejection::WrongTransport);
+                self.answer(stream, &[], out);
+            }
         }
     }
 

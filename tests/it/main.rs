@@ -8,6 +8,7 @@
 mod agent;
 mod agents;
 mod config_files;
+mod hostile;
 mod nodes;
 mod program;
 mod tidy;
