@@ -1,10 +1,10 @@
-//! Peers that break off, and what sockets must bear.
+//! Peers that break off, and names written another way: what sockets and tables must bear.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::agent::{Agent, poll};
+use crate::agent::{Agent, count, member, poll};
 
 /// Less than the agent grants a request that is under way, so that an agent that waits for
 /// nothing is told from one that closes.
@@ -31,4 +31,18 @@ fn a_stream_that_deserves_no_answer_is_closed() {
     poll("the garbage counted", || {
         (agent.metric("rumord_rejected_total", &["reason=\"not-ours\""]) >= 1.0).then_some(())
     });
+}
+
+/// The first spelling stuck everywhere but at the node itself.
+#[test]
+fn a_name_written_another_way_after_a_restart_is_shown_that_way_by_all() {
+    let first = Agent::start("n1", &[]);
+    let mut second = Agent::start("N2", &["--join", &first.gossip]);
+    first.wait_for("N2", |table| count(table, "alive") == 2);
+    second.kill();
+    let second = Agent::start("n2", &["--join", &first.gossip]);
+    for agent in [&first, &second] {
+        let table = agent.wait_for("n2", |table| !member(table, "n2").is_null());
+        assert_eq!(table["members"].as_array().map(Vec::len), Some(2));
+    }
 }
