@@ -113,7 +113,8 @@ impl ArrivalWindow {
     /// Records a newer heartbeat that its owner counted at `counted_at`.
     ///
     /// An interval far beyond the usual counts as if it lay just beyond: a single outage teaches
-    /// little patience, and a slower rhythm, as in a cluster that has grown, is learnt all the same.
+    /// little patience, and a slower rhythm, as in a cluster that has grown, is learnt all the
+    /// same.
     pub fn record(&mut self, counted_at: Instant) {
         let interval = counted_at.since(self.counted_at).as_secs_f32();
         self.counted_at = self.counted_at.max(counted_at);
