@@ -27,7 +27,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use self::body::BODY_BYTES_MAX;
 use self::connections::{Activity, Bounded, CONNECTIONS_MAX};
@@ -97,6 +97,8 @@ struct App {
     metrics: Arc<Metrics>,
     writes: Writes,
     hosts: Hosts,
+    /// Places for blocked reads.
+    blocked: Arc<Semaphore>,
     /// Closed when the server stops.
     stop: watch::Receiver<()>,
 }
@@ -130,6 +132,7 @@ async fn serve_on(
         metrics: state.metrics,
         writes: state.writes,
         hosts: axum::serve::Listener::local_addr(&listener).map_or(Hosts::Loopback, Hosts::of),
+        blocked: Arc::new(Semaphore::new(listener.blocked_reads_max())),
         stop,
     };
     let overtime = overtime(app.clone());

@@ -34,8 +34,9 @@ impl HeartbeatState {
 ///
 /// [`merge`](Record::merge) is a join: commutative, associative and idempotent, so records may
 /// arrive in any order, any number of times, over any path. It has three independent parts, each a
-/// maximum: the standing, the heartbeat, and the metadata (which counts only while it describes
-/// the instance that the standing names, so the tags of an earlier life never show).
+/// maximum: the standing (with the spelling of the name), the heartbeat, and the metadata (which
+/// counts only while it describes the instance that the standing names, so the tags of an earlier
+/// life never show).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Who.
@@ -52,11 +53,13 @@ impl Record {
     /// The record that holds everything either of the two knows. Both must be about one name.
     pub fn merge(&mut self, other: &Record) {
         debug_assert_eq!(self.name.hash(), other.name.hash());
-        self.standing = self.standing.max(other.standing);
-        // Of two spellings of one name every node must keep the same.
-        if other.name < self.name {
+        // The spelling comes with the winning claim, so that a new life may write its name anew;
+        // of two spellings in equal claims every node must keep the same.
+        let claims = other.standing.cmp(&self.standing);
+        if claims.then_with(|| self.name.cmp(&other.name)).is_gt() {
             self.name = other.name.clone();
         }
+        self.standing = self.standing.max(other.standing);
         self.heartbeat = self.heartbeat.max(other.heartbeat);
         if other.metadata > self.metadata {
             self.metadata.clone_from(&other.metadata);
@@ -163,6 +166,21 @@ mod tests {
             prop_assert_eq!(&join(&merged, &a), &merged);
             prop_assert!(merged.standing >= a.standing && merged.standing >= b.standing);
         }
+    }
+
+    #[test]
+    fn a_spelling_changes_with_a_new_life_and_not_by_an_old_claim() {
+        let spelt = |name: &str, generation| Record {
+            name: name.parse().expect("valid"),
+            standing: Standing::alive(Generation(generation), NodeId(1)),
+            heartbeat: HeartbeatState::default(),
+            metadata: None,
+        };
+        let mut held = spelt("N1", 1);
+        held.merge(&spelt("n1", 2));
+        assert_eq!(held.name.as_str(), "n1");
+        held.merge(&spelt("N1", 1));
+        assert_eq!(held.name.as_str(), "n1");
     }
 
     /// scylladb/scylladb#3798, weaveworks/mesh#13: values of the old life outlived a restart.

@@ -25,6 +25,9 @@ use crate::time::Instant;
 /// Datagrams received in one wake-up before timers get their turn: a flood cannot starve them, and
 /// a whole kernel buffer of answers is heard before a stall is taken for silence.
 const RECEIVE_BATCH_MAX: usize = 1024;
+/// Inputs of streams, and lookups, taken in one wake-up: a flood of datagrams must not keep joins
+/// and repairs waiting.
+const STREAM_BATCH_MAX: usize = 32;
 /// Largest datagram that can arrive.
 const RECEIVE_BYTES: usize = 65_536;
 /// Stream inputs that may wait for the driver.
@@ -146,6 +149,7 @@ impl Driver {
             self.on_wake(wake);
             // What has been received goes before timers, whatever woke the loop.
             self.receive_batch();
+            self.take_stream_batch();
         }
     }
 
@@ -279,6 +283,20 @@ impl Driver {
                 // An earlier datagram's failure, reported late; the next call goes on.
                 Err(error) => tracing::debug!(%error, "receiving failed"),
             }
+        }
+    }
+
+    /// What streams and lookups have brought meanwhile. Waiting for it alone would not do: the
+    /// socket, looked at first, may always have more.
+    fn take_stream_batch(&mut self) {
+        for _ in 0..STREAM_BATCH_MAX {
+            let Ok(input) = self.streams.try_recv() else {
+                break;
+            };
+            self.on_stream_input(input);
+        }
+        if let Ok(lookup) = self.lookups.try_recv() {
+            self.on_lookup(lookup);
         }
     }
 

@@ -85,8 +85,11 @@ async fn converse(
         biased;
         answer = &mut answer => answer,
         read = read_requests(stream, from, &mut reader, inputs) => {
-            read?;
-            answer.await
+            match read? {
+                // Who asks nothing waits for nothing: a health check of the port, or a scan.
+                0 => return Ok(()),
+                _ => answer.await,
+            }
         }
     };
     match frames {
@@ -96,19 +99,21 @@ async fn converse(
     }
 }
 
-/// Hands the frames of a request to the core until the peer has sent all.
+/// Hands the frames of a request to the core until the peer has sent all; returns how many.
 async fn read_requests(
     stream: StreamId,
     from: SocketAddr,
     reader: &mut OwnedReadHalf,
     inputs: &mpsc::Sender<StreamInput>,
-) -> io::Result<()> {
-    for _ in 0..FRAMES_MAX {
+) -> io::Result<usize> {
+    for count in 0..FRAMES_MAX {
         let frame = match timeout(FRAME_TIMEOUT, read_frame(reader)).await {
             Ok(frame) => frame?,
             Err(_) => return Err(io::ErrorKind::TimedOut.into()),
         };
-        let Some(frame) = frame else { return Ok(()) };
+        let Some(frame) = frame else {
+            return Ok(count);
+        };
         if inputs
             .send(StreamInput::Request {
                 stream,
@@ -118,7 +123,7 @@ async fn read_requests(
             .await
             .is_err()
         {
-            return Ok(());
+            return Ok(count);
         }
     }
     Err(io::Error::new(

@@ -121,10 +121,13 @@ impl Joins {
             // Those of the list that were told already are retried by the core.
             None => {
                 self.warn_unresolved(&lookup.resolved);
-                found
-                    .into_iter()
-                    .filter(|&address| self.told.insert(address))
-                    .collect()
+                let fresh = found.difference(&self.told).copied().collect();
+                if lookup.resolved.iter().all(|(_, found)| found.is_ok()) {
+                    // What a name no longer stands for is forgotten: it may come back one day.
+                    self.told.clear();
+                }
+                self.told.extend(found);
+                fresh
             }
         }
     }
@@ -297,6 +300,12 @@ mod tests {
         };
         assert_eq!(joins.take(found()), [address(1)]);
         assert!(joins.take(found()).is_empty());
+        let moved = || Lookup {
+            resolved: vec![("n1".into(), Ok(vec![address(2)]))],
+            reply: None,
+        };
+        assert_eq!(joins.take(moved()), [address(2)]);
+        assert_eq!(joins.take(found()), [address(1)], "it came back");
         assert_eq!(
             joins.look_up_again(Joined::NotYet),
             None,

@@ -37,7 +37,9 @@ struct JoinAddress {
     silent_since: Instant,
 }
 
-/// All join addresses. None is ever given up: an island must find the others when they appear.
+/// All join addresses. None is given up while there is room: an island must find the others when
+/// they appear. A name whose addresses change for ever would fill it; then the address that has
+/// been tried in vain for longest makes room.
 #[derive(Debug, Default)]
 pub struct JoinBook {
     addresses: BTreeMap<SocketAddr, JoinAddress>,
@@ -55,7 +57,7 @@ impl JoinBook {
         }
     }
 
-    /// Has `address` tried at once. False when there are too many.
+    /// Has `address` tried at once. False when there are too many, and none was tried in vain.
     pub fn wish(&mut self, address: SocketAddr, now: Instant) -> bool {
         if let Some(held) = self.addresses.get_mut(&address) {
             if held.state != JoinState::Asking {
@@ -67,7 +69,7 @@ impl JoinBook {
             }
             return true;
         }
-        if self.addresses.len() >= JOIN_ADDRESSES_MAX {
+        if self.addresses.len() >= JOIN_ADDRESSES_MAX && !self.make_room() {
             return false;
         }
         let fresh = JoinAddress {
@@ -77,6 +79,19 @@ impl JoinBook {
         };
         self.addresses.insert(address, fresh);
         true
+    }
+
+    /// Drops the address that has been tried in vain for longest, if there is one.
+    fn make_room(&mut self) -> bool {
+        let in_vain =
+            |held: &JoinAddress| held.tries > 0 && matches!(held.state, JoinState::Waiting(_));
+        let oldest = self
+            .addresses
+            .iter()
+            .filter(|(_, held)| in_vain(held))
+            .min_by_key(|(_, held)| held.silent_since)
+            .map(|(&address, _)| address);
+        oldest.is_some_and(|address| self.addresses.remove(&address).is_some())
     }
 
     /// When the next address is due.
@@ -182,6 +197,14 @@ mod tests {
         for port in 1..=JOIN_ADDRESSES_MAX as u16 {
             assert!(book.wish(([127, 0, 0, 1], port).into(), Instant::ORIGIN));
         }
-        assert!(!book.wish(([127, 0, 0, 2], 1).into(), Instant::ORIGIN));
+        let further = ([127, 0, 0, 2], 1).into();
+        assert!(!book.wish(further, Instant::ORIGIN));
+        // A name in DNS may have another address every day.
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let first = book.take_due(Instant::ORIGIN).expect("all are due");
+        book.retry(first, Instant::ORIGIN, &mut rng);
+        assert!(book.wish(further, Instant::ORIGIN));
+        assert_eq!(book.addresses.len(), JOIN_ADDRESSES_MAX);
+        assert!(!book.addresses.contains_key(&first));
     }
 }

@@ -17,8 +17,8 @@ use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded};
 const ADMISSIONS_MAX: usize = 64;
 /// Questions to the recorded holder before its silence admits the newcomer.
 const ADMISSION_PINGS: u32 = 3;
-/// Least time for each of them.
-const ADMISSION_WAIT_MIN: Duration = Duration::from_millis(30);
+/// Least time for each of them: together they outlast a short stall of a holder that runs.
+const ADMISSION_WAIT_MIN: Duration = Duration::from_millis(300);
 
 /// A newcomer whose name is held by another instance, which is being asked whether it runs.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ pub enum Transmit {
     Answer {
         /// The stream the request came by.
         stream: StreamId,
-        /// The answer, in order; at least one frame.
+        /// The answer, in order; no frame where the request deserves none.
         frames: Vec<Vec<u8>>,
     },
 }

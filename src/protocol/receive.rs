@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::probe::Purpose;
+use super::probing::probe_kind;
 use super::repair::Comparison;
 use super::spreading::Fill;
 use super::stats::{Direction, add, count};
@@ -291,7 +292,8 @@ impl Node {
         self.prove_contact(relay.member, out);
     }
 
-    fn on_wrong_target(&mut self, answer: &WrongTarget, out: &mut Outbox) {
+    /// Another member, or another life, answers where `probe` was sent.
+    pub(super) fn on_wrong_target(&mut self, answer: &WrongTarget, out: &mut Outbox) {
         let Some(probe) = self.probes.get(answer.seq).copied() else {
             self.reject(Rejection::Unsolicited);
             return;
@@ -303,15 +305,30 @@ impl Node {
         }
         self.probes.close(answer.seq);
         self.timers.cancel(super::Timer::Probe(answer.seq));
-        count(
-            &mut self.stats.probes,
-            (ProbeKind::Direct, ProbeOutcome::WrongTarget),
-        );
+        let kind = probe_kind(probe.purpose);
+        count(&mut self.stats.probes, (kind, ProbeOutcome::WrongTarget));
         self.adopt_all(answer.updates.iter(), out);
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => self.on_miss(&probe, out),
             Purpose::Admission(stream) => self.admit_pending(stream, out),
             _ => {}
+        }
+        self.ask_stranger(&probe, &answer.sender, out);
+    }
+
+    /// A life that this node does not know has answered where `probe` was sent. An answer as short
+    /// as a ping seldom has room for its record, and who knows nobody here will not come by itself:
+    /// exchange tables, or the last survivor of a cluster never finds those that came back.
+    fn ask_stranger(&mut self, probe: &super::probe::Probe, sender: &Sender, out: &mut Outbox) {
+        let asked = matches!(
+            probe.purpose,
+            Purpose::Scheduled | Purpose::Case | Purpose::Contact
+        );
+        let known = self
+            .target(sender.member)
+            .is_some_and(|target| target.generation >= sender.generation);
+        if asked && !known && self.repair.compared(self.now, Comparison::Missed) {
+            self.start_sync(probe.target.member, out);
         }
     }
 

@@ -94,6 +94,8 @@ impl Node {
                 self.reject(error.into());
                 if error == DecodeError::Cluster {
                     self.refuse(stream, RefusalCode::CLUSTER, None, out);
+                } else {
+                    self.answer(stream, &[], out);
                 }
                 return;
             }
@@ -106,7 +108,10 @@ impl Node {
             }
             Message::Join(join) => self.on_join_request(stream, from, join.record, out),
             Message::Sync(sync) => self.on_sync(stream, &sync, out),
-            _ => self.reject(Rejection::WrongTransport),
+            _ => {
+                self.reject(Rejection::WrongTransport);
+                self.answer(stream, &[], out);
+            }
         }
     }
 
@@ -130,6 +135,7 @@ impl Node {
         self.count_received(&message, Transport::Stream, frame.len());
         match (purpose, message) {
             (Exchange::Ping, Message::Ack(ack)) => self.on_stream_ack(&ack, out),
+            (Exchange::Ping, Message::WrongTarget(answer)) => self.on_wrong_target(&answer, out),
             (Exchange::Join { address, records }, Message::Table(table)) => {
                 self.on_join_table(exchange, address, records, &table, out);
             }

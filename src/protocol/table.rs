@@ -57,7 +57,7 @@ pub struct Change {
     pub before: Option<Standing>,
     /// The standing now.
     pub after: Standing,
-    /// Whether address, tags, services or wire versions changed.
+    /// Whether the name's spelling, address, tags, services or wire versions changed.
     pub metadata: bool,
 }
 
@@ -167,10 +167,12 @@ impl<P> Table<P> {
         let before_hash = self.listed_hash(member);
         let entry = self.entries.get_mut(&member)?;
         let before = entry.record.standing;
+        let spelling_before = entry.record.name.clone();
         let metadata_before = entry.record.current_metadata().cloned();
         entry.record.merge(record);
         let after = entry.record.standing;
-        let metadata = entry.record.current_metadata() != metadata_before.as_ref();
+        let metadata = entry.record.current_metadata() != metadata_before.as_ref()
+            || entry.record.name != spelling_before;
         if after.status != before.status || after.instance() != before.instance() {
             // Repeating a verdict must not make the death younger (quickwit-oss/chitchat PR#123).
             entry.since = if after.status.is_active() {

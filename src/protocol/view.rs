@@ -170,11 +170,15 @@ impl Node {
             .map(|metadata| metadata.address)
     }
 
-    /// Whether an active member is reached at `address`: `probably` this one, which is looked at
-    /// before all others.
+    /// Whether an active member, not given up by an isolated node, is reached at `address`:
+    /// `probably` this one, which is looked at before all others.
     pub(super) fn has_active_at(&self, address: SocketAddr, probably: NameHash) -> bool {
         let active = self.table.active();
-        let reached = |member| self.address_of(member) == Some(address);
+        let given_up = |member| {
+            let entry = self.table.get(member);
+            entry.is_none_or(|entry| entry.isolated_verdict)
+        };
+        let reached = |member| self.address_of(member) == Some(address) && !given_up(member);
         (active.binary_search(&probably).is_ok() && reached(probably))
             || active.iter().any(|&member| reached(member))
     }

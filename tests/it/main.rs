@@ -9,6 +9,7 @@ mod agent;
 mod agents;
 mod config_files;
 mod core;
+mod hostile;
 mod nodes;
 mod program;
 mod tidy;

@@ -210,3 +210,29 @@ fn a_node_whose_clock_is_behind_may_serve_joins_before_it_is_admitted() {
         assert!(seen.is_some(), "seed {seed}: {:?}", world.matrix());
     }
 }
+
+/// All but one come back, at their addresses, and know nothing of the one: it has to find them.
+#[test]
+fn the_last_survivor_finds_those_that_came_back() {
+    for (seed, absence) in (1..).zip([0.1, 1.0, 4.0, 12.0, 40.0]) {
+        for count in [2, 3, 6, 10] {
+            let (mut world, nodes) = settled(seed, count);
+            let address = world.address(nodes[0]);
+            let (survivor, others) = nodes.split_last().expect("there are some");
+            others.iter().for_each(|&node| world.crash(node));
+            world.run_for(seconds(absence));
+            for &node in others {
+                let old = world.process(node);
+                let back = Start {
+                    address: Some(old.address),
+                    ..Start::named(old.name.as_str())
+                };
+                world.start(back.joining([address]));
+            }
+            let together = world.run_until(seconds(20.0), World::all_alive);
+            let matrix = world.matrix();
+            assert!(together.is_some(), "{count}, {absence} s: {matrix:?}");
+            assert!(world.process(*survivor).node.state().ready);
+        }
+    }
+}

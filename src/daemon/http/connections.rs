@@ -16,7 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 /// Most connections at once; a further one waits in the listener's backlog.
-pub(super) const CONNECTIONS_MAX: usize = 512;
+pub(super) const CONNECTIONS_MAX: usize = 576;
+/// One connection in so many is not for blocked reads.
+const RESERVED_SHARE: usize = 9;
 /// How long a client may take to send the whole head of a request, counted from the connection's
 /// start or the last answer, and how long it may leave an answer untouched.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,6 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Bounded {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    connections_max: usize,
     patience: Duration,
 }
 
@@ -56,8 +59,15 @@ impl Bounded {
         Bounded {
             listener,
             places,
+            connections_max,
             patience: PATIENCE,
         }
+    }
+
+    /// Reads that may wait for a change at a time: fewer than connections, so that health checks
+    /// and commands find a place whatever the readers do.
+    pub(super) fn blocked_reads_max(&self) -> usize {
+        self.connections_max - self.connections_max.div_ceil(RESERVED_SHARE)
     }
 
     /// The same with another patience.

@@ -38,7 +38,7 @@ pub(super) async fn list(
         .duration("wait")?
         .unwrap_or(WAIT_DEFAULT)
         .min(WAIT_MAX);
-    let snapshot = newer(&app, after, wait).await;
+    let snapshot = newer(&app, after, wait).await?;
     let tag = entity_tag(&snapshot, &filter);
     let head = [
         (header::ETAG, text(&tag)),
@@ -75,8 +75,9 @@ fn unknown(name: &str, snapshot: &Snapshot) -> Problem {
 
 /// The snapshot once its index is above `after`, or whatever there is when `wait` is over, the
 /// node has stopped or the server stops. An index of 0 never waits.
-async fn newer(app: &App, after: u64, wait: Duration) -> Arc<Snapshot> {
-    if after > 0 {
+async fn newer(app: &App, after: u64, wait: Duration) -> Result<Arc<Snapshot>, Problem> {
+    if after > 0 && app.node.snapshot().index <= after {
+        let _place = app.blocked.try_acquire().map_err(|_| too_many_blocked())?;
         let mut changes = app.node.changes();
         let grown = async {
             while app.node.snapshot().index <= after && changes.changed().await.is_ok() {}
@@ -87,7 +88,12 @@ async fn newer(app: &App, after: u64, wait: Duration) -> Arc<Snapshot> {
             () = app.stopping() => {}
         }
     }
-    app.node.snapshot()
+    Ok(app.node.snapshot())
+}
+
+fn too_many_blocked() -> Problem {
+    let detail = "too many reads wait for a change; ask again later, or without index";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
 }
 
 /// Weak, because the samples in the answer (phi, round trips) move without it.

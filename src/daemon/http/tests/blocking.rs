@@ -104,3 +104,27 @@ async fn a_stopping_server_ends_the_wait_and_delivers_the_answer() {
     assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
     drop(node);
 }
+
+/// Readers that wait for minutes took every connection, and the supervisor's check found none.
+#[tokio::test]
+async fn one_blocked_read_too_many_is_refused_and_health_checks_go_on() {
+    let api = Api::serve(snapshot()).await;
+    // The test's server has eight connections.
+    let places = 7;
+    let request = b"GET /v1/members?index=42&wait=10m HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut readers = Vec::new();
+    for _ in 0..places {
+        let mut stream = tokio::net::TcpStream::connect(api.address)
+            .await
+            .expect("connects");
+        tokio::io::AsyncWriteExt::write_all(&mut stream, request)
+            .await
+            .expect("sent");
+        readers.push(stream);
+    }
+    blocked(&api, places).await;
+    let refused = api.get("/v1/members?index=42&wait=10m").await;
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    assert_eq!(api.get("/livez").await.status, 200);
+    assert_eq!(api.get("/v1/members").await.status, 200);
+}
