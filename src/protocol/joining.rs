@@ -11,20 +11,20 @@ use super::{
     Event, JoinOutcome, Life, Node, Outbox, Peer, RefusalReason, Rejection, StreamId, Timer,
 };
 use crate::member::{Generation, Metadata, NameHash, Standing};
+use crate::time::Instant;
 use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded};
 
 /// Joins that wait for an answer of the recorded holder of their name.
 const ADMISSIONS_MAX: usize = 64;
-/// Questions to the recorded holder before its silence admits the newcomer.
-const ADMISSION_PINGS: u32 = 3;
-/// Least time for each of them: together they outlast a short stall of a holder that runs.
-const ADMISSION_WAIT_MIN: Duration = Duration::from_millis(300);
+/// Pause between two questions to the recorded holder.
+const ADMISSION_PAUSE: Duration = Duration::from_millis(300);
 
 /// A newcomer whose name is held by another instance, which is being asked whether it runs.
 #[derive(Debug)]
 pub(super) struct Admission {
     record: RecordUpdate,
-    pings: u32,
+    /// When silence admits the newcomer: a holder may stand still for the pause tolerance.
+    until: Instant,
 }
 
 impl Node {
@@ -243,25 +243,36 @@ impl Node {
             self.refuse(stream, RefusalCode::UNAVAILABLE, None, out);
             return;
         }
-        self.admissions
-            .insert(stream, Admission { record, pings: 1 });
+        let until = self.now + self.config.pause_tolerance;
+        self.admissions.insert(stream, Admission { record, until });
+        self.ask_holder_by_stream(stream, member, out);
         self.ping_holder(stream, member, out);
     }
 
     fn ping_holder(&mut self, stream: StreamId, member: NameHash, out: &mut Outbox) {
         self.ping(member, Purpose::Admission(stream), out);
-        let wait = self.ack_timeout(member).max(ADMISSION_WAIT_MIN);
-        self.timers.set(Timer::Admission(stream), self.now, wait);
+        let pause = self.ack_timeout(member).max(ADMISSION_PAUSE);
+        self.timers.set(Timer::Admission(stream), self.now, pause);
+    }
+
+    /// Nobody listens at the holder's address: a datagram under way may still be answered, and
+    /// then there is nothing more to wait for.
+    pub(super) fn on_holder_unheard(&mut self, stream: StreamId) {
+        if let Some(admission) = self.admissions.get_mut(&stream) {
+            admission.until = self.now;
+            let member = admission.record.record.name.hash();
+            let wait = self.ack_timeout(member);
+            self.timers.set(Timer::Admission(stream), self.now, wait);
+        }
     }
 
     /// The holder has not answered yet: ask again, or admit.
     pub(super) fn on_admission_step(&mut self, stream: StreamId, out: &mut Outbox) {
-        let Some(admission) = self.admissions.get_mut(&stream) else {
+        let Some(admission) = self.admissions.get(&stream) else {
             return;
         };
-        if admission.pings < ADMISSION_PINGS {
-            admission.pings += 1;
-            let member = admission.record.record.name.hash();
+        let member = admission.record.record.name.hash();
+        if self.now < admission.until && self.must_ask_holder(member, &admission.record) {
             self.ping_holder(stream, member, out);
         } else {
             self.admit_pending(stream, out);

@@ -8,7 +8,7 @@ use super::probe::{Probe, Purpose};
 use super::spreading::Fill;
 use super::stats::count;
 use super::streams::Exchange;
-use super::{Event, Node, Outbox, ProbeKind, ProbeOutcome, Timer};
+use super::{Event, ExchangeId, Node, Outbox, ProbeKind, ProbeOutcome, StreamId, Timer};
 use crate::member::NameHash;
 use crate::time::Instant;
 use crate::wire::{
@@ -91,22 +91,46 @@ impl Node {
 
     /// Pings `member` over a stream: where datagrams are blocked, an answer there proves life too.
     pub(super) fn ping_by_stream(&mut self, member: NameHash, out: &mut Outbox) {
+        let exchange = self.new_exchange_id();
+        self.open_ping(
+            member,
+            Purpose::Stream(exchange),
+            (exchange, Exchange::Ping),
+            out,
+        );
+    }
+
+    /// Asks the holder of a name over a stream whether it runs: a host where nobody listens any
+    /// more says so at once, while one that stands still says nothing.
+    pub(super) fn ask_holder_by_stream(
+        &mut self,
+        stream: StreamId,
+        member: NameHash,
+        out: &mut Outbox,
+    ) {
+        let until = self.now + STREAM_PING_TIMEOUT;
+        let exchange = (
+            self.new_exchange_id(),
+            Exchange::AskHolder { stream, until },
+        );
+        self.open_ping(member, Purpose::Admission(stream), exchange, out);
+    }
+
+    fn open_ping(
+        &mut self,
+        member: NameHash,
+        purpose: Purpose,
+        (exchange, carried): (ExchangeId, Exchange),
+        out: &mut Outbox,
+    ) {
         let (Some(to), Some(target)) = (self.address_of(member), self.target(member)) else {
             return;
         };
-        let exchange = self.new_exchange_id();
-        let seq = self.probes.ask(target, self.now, Purpose::Stream(exchange));
+        let seq = self.probes.ask(target, self.now, purpose);
         self.timers
             .set(Timer::Probe(seq), self.now, STREAM_PING_TIMEOUT);
         let ping = Message::Ping(self.build_ping(seq, target));
-        self.open_exchange(
-            exchange,
-            Exchange::Ping,
-            to,
-            &[ping],
-            STREAM_PING_TIMEOUT,
-            out,
-        );
+        self.open_exchange(exchange, carried, to, &[ping], STREAM_PING_TIMEOUT, out);
     }
 
     /// A question has waited for as long as an answer may take.

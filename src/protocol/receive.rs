@@ -164,7 +164,7 @@ impl Node {
     }
 
     /// What an answer means beyond being one.
-    fn follow_purpose(&mut self, purpose: &Purpose, member: NameHash, out: &mut Outbox) {
+    pub(super) fn follow_purpose(&mut self, purpose: &Purpose, member: NameHash, out: &mut Outbox) {
         match *purpose {
             Purpose::Relay { requester, seq, .. } => {
                 let ack = RelayedAck {

@@ -8,6 +8,7 @@ use super::stats::count;
 use super::updates::Source;
 use super::{ExchangeId, Node, Outbox, Rejection, StreamId, Transmit, Transport};
 use crate::member::NameHash;
+use crate::time::Instant;
 use crate::wire::{
     self, Carrier, DecodeError, List, Message, RecordUpdate, RefusalCode, Refused, Sync, Table,
 };
@@ -34,6 +35,13 @@ pub(super) enum Exchange {
     },
     /// A ping; its question is in the probe book.
     Ping,
+    /// A ping to the holder of a name that somebody else wants, on whose stream.
+    AskHolder {
+        /// The newcomer's.
+        stream: StreamId,
+        /// Ending before this without an answer means that nobody listens there.
+        until: Instant,
+    },
 }
 
 impl Node {
@@ -134,8 +142,12 @@ impl Node {
         };
         self.count_received(&message, Transport::Stream, frame.len());
         match (purpose, message) {
-            (Exchange::Ping, Message::Ack(ack)) => self.on_stream_ack(&ack, out),
-            (Exchange::Ping, Message::WrongTarget(answer)) => self.on_wrong_target(&answer, out),
+            (Exchange::Ping | Exchange::AskHolder { .. }, Message::Ack(ack)) => {
+                self.on_stream_ack(&ack, out)
+            }
+            (Exchange::Ping | Exchange::AskHolder { .. }, Message::WrongTarget(answer)) => {
+                self.on_wrong_target(&answer, out);
+            }
             (Exchange::Join { address, records }, Message::Table(table)) => {
                 self.on_join_table(exchange, address, records, &table, out);
             }
@@ -159,7 +171,10 @@ impl Node {
         match self.exchanges.remove(&exchange) {
             Some(Exchange::Join { address, .. }) => self.on_join_failed(address, out),
             Some(Exchange::Sync { moved }) => self.repair.ended(self.now, moved),
-            Some(Exchange::Ping) | None => {}
+            Some(Exchange::AskHolder { stream, until }) if self.now < until => {
+                self.on_holder_unheard(stream);
+            }
+            Some(Exchange::Ping | Exchange::AskHolder { .. }) | None => {}
         }
     }
 
@@ -176,6 +191,7 @@ impl Node {
         self.hear_sender(&ack.sender);
         self.on_answered(ack.seq, &probe, out);
         self.take_gossip(&ack.gossip, out);
+        self.follow_purpose(&probe.purpose, ack.sender.member, out);
     }
 
     /// Says no.

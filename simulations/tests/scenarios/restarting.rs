@@ -138,34 +138,53 @@ fn a_restart_over_the_suspected_is_one_event() {
 }
 
 /// A second process claims the name of one that runs.
+/// A stranger asks for the name of `nodes[2]` while that stands still for `stall`; it must be told
+/// that the name is taken, and nobody may notice anything.
+fn assert_name_is_kept(seed: u64, stall: Duration) {
+    let (mut world, nodes) = settled(seed, 5);
+    let since = world.now();
+    let before = world.matrix();
+    let join = [world.address(nodes[0])];
+    world.pause(nodes[2], stall);
+    let thief = world.start(Start::named("n3").joining(join));
+    world.run_for(seconds(20.0));
+    let refused = |event: &Event| {
+        let outcome = JoinOutcome::Refused(RefusalReason::NameConflict);
+        matches!(event, Event::Join { outcome: told, .. } if *told == outcome)
+    };
+    let said = &world.process(thief).events;
+    let told = said.iter().any(|(_, event)| refused(event));
+    assert!(told, "seed {seed}, {stall:?}: {said:?}");
+    assert!(!world.process(thief).node.state().ready);
+    let names = |matrix: Vec<(ProcessId, _)>| matrix.into_iter().take(5).collect::<Vec<_>>();
+    assert_eq!(
+        names(world.matrix()),
+        names(before),
+        "seed {seed}, {stall:?}"
+    );
+    assert_each_said(&world, thief, EventKind::MemberRestarted, 0, since);
+    assert_eq!(
+        deaths(&world, Instant::ORIGIN),
+        [""; 0],
+        "seed {seed}, {stall:?}"
+    );
+}
+
 #[test]
 fn a_name_that_is_taken_is_refused_and_its_holder_untouched() {
     for seed in 1..=10 {
-        let (mut world, nodes) = settled(seed, 5);
-        let since = world.now();
-        let before = world.matrix();
-        let join = [world.address(nodes[0])];
-        let thief = world.start(Start::named("n3").joining(join));
-        world.run_for(seconds(20.0));
-        let refused = |event: &Event| {
-            matches!(
-                event,
-                Event::Join {
-                    outcome: JoinOutcome::Refused(RefusalReason::NameConflict),
-                    ..
-                }
-            )
-        };
-        let said = &world.process(thief).events;
-        assert!(
-            said.iter().any(|(_, event)| refused(event)),
-            "seed {seed}: {said:?}"
-        );
-        assert!(!world.process(thief).node.state().ready);
-        let after: Vec<_> = world.matrix();
-        assert_eq!(after[..5], before[..], "seed {seed}");
-        assert_each_said(&world, thief, EventKind::MemberRestarted, 0, since);
-        assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0], "seed {seed}");
+        assert_name_is_kept(seed, Duration::from_millis(1));
+    }
+}
+
+/// Standing still is not being gone: nobody refuses the connection, and the name is kept for as
+/// long as a pause may last.
+#[test]
+fn a_holder_that_stands_still_keeps_its_name() {
+    for seed in 1..=5 {
+        for stall in [1.0, 3.0, 4.5] {
+            assert_name_is_kept(seed, seconds(stall));
+        }
     }
 }
 
