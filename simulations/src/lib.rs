@@ -18,6 +18,10 @@
 //! | [`checker`] | invariants that hold after every event |
 //! | [`trace`] | one line per event |
 //! | [`swarm`] | random faults against random clusters |
+//! | [`scenarios`] | stories with figures and bounds |
+//! | [`converge`] | how long one change takes until all know it |
+//! | [`fit`], [`svg`] | figures about figures, and pictures of them |
+//! | [`commands`] | all of it from the command line |
 //! | [`parallel`] | independent runs on several threads |
 //!
 //! ```
@@ -33,6 +37,8 @@
 
 pub mod checker;
 pub mod commands;
+pub mod converge;
+pub mod fit;
 pub mod forks;
 pub mod link;
 pub mod network;
@@ -40,7 +46,9 @@ pub mod parallel;
 pub mod process;
 pub mod queue;
 pub mod rules;
+pub mod scenarios;
 pub mod streams;
+pub mod svg;
 pub mod swarm;
 pub mod trace;
 pub mod world;

@@ -72,7 +72,6 @@ pub fn tampering(word: &str) -> Result<Tampering, String> {
 }
 
 /// A share between 0 and 0.9.
-#[allow(dead_code)]
 pub fn loss(text: &str) -> Result<f64, String> {
     let share: f64 = text
         .parse()
