@@ -3,6 +3,7 @@
 
 mod arguments;
 mod converge;
+mod detect;
 mod files;
 mod scenario;
 mod swarm;
@@ -35,6 +36,8 @@ enum Command {
     Replay(swarm::ReplayArguments),
     /// Time until all know one change, against the size of the cluster
     Converge(converge::ConvergeArguments),
+    /// How long a crash takes to be found, and mistakes
+    Detect(detect::DetectArguments),
     /// A story with figures and bounds; lists them without a name
     Scenario(scenario::ScenarioArguments),
 }
@@ -80,6 +83,7 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Swarm(arguments) => swarm::swarm(arguments, out),
         Command::Replay(arguments) => swarm::replay(arguments, out),
         Command::Converge(arguments) => converge::converge_all(arguments, out),
+        Command::Detect(arguments) => detect::detect_all(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
     }
 }

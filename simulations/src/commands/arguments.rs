@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use rumord::protocol::Schedule;
+
 use crate::world::{TAMPERING_WORDS, Tampering};
 
 /// A range of numbers, both ends included: `1..200`, or one number.
@@ -69,6 +71,12 @@ pub fn fault_numbers(text: &str) -> Result<BTreeSet<usize>, String> {
 pub fn tampering(word: &str) -> Result<Tampering, String> {
     Tampering::from_word(word)
         .ok_or_else(|| format!("{word:?} is no way to break it; take one of {TAMPERING_WORDS:?}"))
+}
+
+/// A probe schedule by its word.
+pub fn schedule(word: &str) -> Result<Schedule, String> {
+    Schedule::from_word(word)
+        .ok_or_else(|| format!("{word:?} is no schedule; take one of {:?}", Schedule::WORDS))
 }
 
 /// A share between 0 and 0.9.
