@@ -15,6 +15,8 @@ use crate::svg::{Chart, Series, Shape};
 
 /// Points of a curve between the smallest and the largest size.
 const CURVE_POINTS: usize = 40;
+/// Above so many members the product's first round is wider.
+const NARROW_MAX: usize = 2000;
 
 #[derive(Debug, Args)]
 pub struct ConvergeArguments {
@@ -60,9 +62,10 @@ pub fn converge_all(arguments: &ConvergeArguments, out: &mut impl Write) -> Resu
     let mut series = Vec::new();
     for (place, &loss) in arguments.loss.iter().enumerate() {
         let of_loss: Vec<_> = rows.iter().filter(|row| row.trial.loss == loss).collect();
-        let line = tell(loss, &of_loss, out)?;
-        records.extend(line.map(|line| fit_record(loss, &line)));
-        series.extend(draw(loss, place, &of_loss, line.as_ref()));
+        let fits = tell(loss, &of_loss, out)?;
+        records.extend(fits.iter().map(|fit| fit_record(loss, fit)));
+        let line = fits.first().map(|fit| &fit.line);
+        series.extend(draw(loss, place, &of_loss, line));
     }
     let directory = arguments.out.as_deref();
     files::write(directory, "converge.jsonl", &files::lines(&records))?;
@@ -99,7 +102,7 @@ fn measure(arguments: &ConvergeArguments, sizes: &[usize]) -> Vec<Row> {
     rows
 }
 
-fn tell(loss: f64, rows: &[&Row], out: &mut impl Write) -> Result<Option<Line>, Trouble> {
+fn tell(loss: f64, rows: &[&Row], out: &mut impl Write) -> Result<Vec<Fit>, Trouble> {
     writeln!(
         out,
         "time until all know one change, loss {} %",
@@ -125,19 +128,47 @@ fn tell(loss: f64, rows: &[&Row], out: &mut impl Write) -> Result<Option<Line>, 
              {lost:>6} {datagrams:>10.1}"
         )?;
     }
-    let line = Line::through(&points(rows, Sample::mean));
-    if let Some(line) = &line {
-        let (start, slope, margin) = (line.start, line.slope, line.slope_margin);
+    let fits = fits(rows);
+    for fit in &fits {
+        let (start, slope, margin) = (fit.line.start, fit.line.slope, fit.line.slope_margin);
         writeln!(
             out,
-            "mean = {start:.3} + {slope:.3} log2 N ms: {slope:.3} ms per doubling, 95 % confidence \
+            "{}: {start:.3} + {slope:.3} log2 N ms, {slope:.3} ms per doubling, 95 % confidence \
              {:.3} to {:.3}, R2 {:.4}",
+            fit.of,
             slope - margin,
             slope + margin,
-            line.r_squared
+            fit.line.r_squared
         )?;
     }
-    Ok(line)
+    Ok(fits)
+}
+
+/// A line, and what it was fitted to.
+struct Fit {
+    of: &'static str,
+    line: Line,
+}
+
+/// The mean over all sizes first. Above some size the product sends more copies at once, which is
+/// a step down: the sizes below it are fitted by themselves too. Under loss a few changes wait for
+/// their second round and rule the mean; the median shows the first.
+fn fits(rows: &[&Row]) -> Vec<Fit> {
+    let narrow: Vec<&Row> = rows
+        .iter()
+        .copied()
+        .filter(|row| row.trial.nodes <= NARROW_MAX)
+        .collect();
+    let mut fits = Vec::new();
+    let mut fit = |of, points: &[(f64, f64)]| {
+        fits.extend(Line::through(points).map(|line| Fit { of, line }));
+    };
+    fit("mean", &points(rows, Sample::mean));
+    if narrow.len() < rows.len() {
+        fit("mean up to 2000", &points(&narrow, Sample::mean));
+    }
+    fit("median", &points(rows, |sample| sample.quantile(0.5)));
+    fits
 }
 
 fn points(rows: &[&Row], of: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
@@ -161,9 +192,10 @@ fn record(row: &Row) -> Value {
     })
 }
 
-fn fit_record(loss: f64, line: &Line) -> Value {
+fn fit_record(loss: f64, fit: &Fit) -> Value {
+    let line = &fit.line;
     json!({
-        "fit": "mean_ms = start + slope * log2(nodes)",
+        "fit": format!("{} in ms = start + slope * log2(nodes)", fit.of),
         "loss": loss,
         "start": line.start,
         "slope": line.slope,
