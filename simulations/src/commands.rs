@@ -2,11 +2,14 @@
 //! arguments, on any number of threads.
 
 mod arguments;
+mod converge;
+mod detect;
 mod files;
+mod scenario;
 mod swarm;
 
 use std::fmt;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +34,12 @@ enum Command {
     Swarm(swarm::SwarmArguments),
     /// One run of a swarm again, with its trace
     Replay(swarm::ReplayArguments),
+    /// Time until all know one change, against the size of the cluster
+    Converge(converge::ConvergeArguments),
+    /// How long a crash takes to be found, and mistakes
+    Detect(detect::DetectArguments),
+    /// A story with figures and bounds; lists them without a name
+    Scenario(scenario::ScenarioArguments),
 }
 
 /// Why a command did not end well.
@@ -73,5 +82,18 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
     match &command_line.command {
         Command::Swarm(arguments) => swarm::swarm(arguments, out),
         Command::Replay(arguments) => swarm::replay(arguments, out),
+        Command::Converge(arguments) => converge::converge_all(arguments, out),
+        Command::Detect(arguments) => detect::detect_all(arguments, out),
+        Command::Scenario(arguments) => scenario::scenario(arguments, out),
+    }
+}
+
+/// On the terminal only, so that what is kept stays the same.
+fn show_progress(done: usize, all: usize) {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let end = if done == all { "\n" } else { "" };
+        // A terminal that cannot show it hinders nobody.
+        let _ = write!(terminal, "\r{done} of {all}{end}");
     }
 }

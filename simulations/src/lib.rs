@@ -18,6 +18,11 @@
 //! | [`checker`] | invariants that hold after every event |
 //! | [`trace`] | one line per event |
 //! | [`swarm`] | random faults against random clusters |
+//! | [`scenarios`] | stories with figures and bounds |
+//! | [`converge`] | how long one change takes until all know it |
+//! | [`detect`] | how long a crash takes to be found, and mistakes |
+//! | [`fit`], [`svg`] | figures about figures, and pictures of them |
+//! | [`commands`] | all of it from the command line |
 //! | [`parallel`] | independent runs on several threads |
 //!
 //! ```
@@ -33,6 +38,9 @@
 
 pub mod checker;
 pub mod commands;
+pub mod converge;
+pub mod detect;
+pub mod fit;
 pub mod forks;
 pub mod link;
 pub mod network;
@@ -40,7 +48,9 @@ pub mod parallel;
 pub mod process;
 pub mod queue;
 pub mod rules;
+pub mod scenarios;
 pub mod streams;
+pub mod svg;
 pub mod swarm;
 pub mod trace;
 pub mod world;

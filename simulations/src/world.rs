@@ -6,6 +6,7 @@ mod faults;
 mod lifecycle;
 mod questions;
 mod tampering;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use rumord::time::Instant;
 pub use lifecycle::{AddressChoice, GenerationChoice, NodeIdChoice, Restart, Start};
 pub use questions::MemberNews;
 pub use tampering::{TAMPERING_WORDS, Tampering};
+pub use watching::WatchId;
 
 use crate::checker::{Checker, Violation};
 use crate::forks::{Consumer, fork};
@@ -51,6 +53,15 @@ pub enum Keeping {
     Nothing,
 }
 
+/// Whether the invariants are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checking {
+    /// After every event.
+    Everything,
+    /// Never: in a cluster of thousands looking takes longer than the run.
+    Nothing,
+}
+
 /// How a run is made.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,6 +75,8 @@ pub struct Options {
     pub tracing: Tracing,
     /// Which events to keep.
     pub keeping: Keeping,
+    /// Whether to look at the invariants.
+    pub checking: Checking,
     /// What to do when an invariant does not hold.
     pub on_violation: OnViolation,
     /// How the nodes are broken on purpose.
@@ -80,6 +93,7 @@ impl Options {
             link: Link::LAN,
             tracing: Tracing::Off,
             keeping: Keeping::Events,
+            checking: Checking::Everything,
             on_violation: OnViolation::Panic,
             tampering: Tampering::None,
         }
@@ -110,6 +124,7 @@ pub struct World {
     listeners: BTreeMap<SocketAddr, ProcessId>,
     outbox: Outbox,
     checker: Checker,
+    watches: Vec<watching::Watch>,
     trace: Trace,
     nodes_rng: Xoshiro256PlusPlus,
     /// Counts what a question about the cluster may depend on.
@@ -130,6 +145,7 @@ impl World {
             listeners: BTreeMap::new(),
             outbox: Outbox::new(),
             checker: Checker::default(),
+            watches: Vec::new(),
             trace: Trace::new(options.tracing),
             nodes_rng: fork(options.seed, Consumer::Nodes),
             changes: 0,
@@ -235,11 +251,17 @@ impl World {
         for transmit in outbox.transmits.drain(..) {
             self.transmit(id, transmit);
         }
-        if told > 0 || self.processes[id.0].node.revision() != revision {
+        let changed = self.processes[id.0].node.revision() != revision;
+        if told > 0 || changed {
             self.changes += 1;
         }
-        let sound = self.checker.inspect(self.now, &self.processes[id.0]);
-        self.report(sound);
+        if changed {
+            self.look_at_watches(id);
+        }
+        if self.options.checking == Checking::Everything {
+            let sound = self.checker.inspect(self.now, &self.processes[id.0]);
+            self.report(sound);
+        }
         self.outbox = outbox;
         self.arm(id);
     }

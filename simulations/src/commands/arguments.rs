@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use rumord::protocol::Schedule;
+
 use crate::world::{TAMPERING_WORDS, Tampering};
 
 /// A range of numbers, both ends included: `1..200`, or one number.
@@ -71,8 +73,13 @@ pub fn tampering(word: &str) -> Result<Tampering, String> {
         .ok_or_else(|| format!("{word:?} is no way to break it; take one of {TAMPERING_WORDS:?}"))
 }
 
+/// A probe schedule by its word.
+pub fn schedule(word: &str) -> Result<Schedule, String> {
+    Schedule::from_word(word)
+        .ok_or_else(|| format!("{word:?} is no schedule; take one of {:?}", Schedule::WORDS))
+}
+
 /// A share between 0 and 0.9.
-#[allow(dead_code)]
 pub fn loss(text: &str) -> Result<f64, String> {
     let share: f64 = text
         .parse()

@@ -1,7 +1,7 @@
 //! `swarm` and `replay`.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -60,7 +60,7 @@ pub fn swarm(arguments: &SwarmArguments, out: &mut impl Write) -> Result<(), Tro
         if written.is_ok() {
             written = gathered.take(&report, arguments, out);
         }
-        show_progress(gathered.runs, seeds.len());
+        super::show_progress(gathered.runs, seeds.len());
     });
     written?;
     files::write(
@@ -234,14 +234,4 @@ fn saved(path: &Path) -> Result<Saved, Trouble> {
         Some(faults.ok_or_else(wrong)?),
         broken.ok_or_else(wrong)?,
     ))
-}
-
-/// On the terminal only, so that what is kept stays the same.
-fn show_progress(done: usize, all: usize) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let end = if done == all { "\n" } else { "" };
-        // A terminal that cannot show it hinders nobody.
-        let _ = write!(terminal, "\r{done} of {all}{end}");
-    }
 }

@@ -15,7 +15,7 @@ use super::troubles::Troubles;
 use crate::process::ProcessId;
 use crate::rules::RuleId;
 use crate::trace::Tracing;
-use crate::world::{Keeping, OnViolation, Options, Start, Tampering, World};
+use crate::world::{Checking, Keeping, OnViolation, Options, Start, Tampering, World};
 
 /// How often it is looked whether all is well.
 const LOOK: Duration = Duration::from_millis(500);
@@ -122,6 +122,7 @@ impl<'a> Run<'a> {
             link: plan.link,
             tracing: manner.tracing,
             keeping: Keeping::Events,
+            checking: Checking::Everything,
             on_violation: OnViolation::Keep,
             tampering: manner.tampering,
         });

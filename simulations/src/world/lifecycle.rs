@@ -244,6 +244,28 @@ impl World {
         nodes
     }
 
+    /// Starts `count` nodes called `n1`, `n2` and so on that know each other from the start, as a
+    /// cluster that came together long ago.
+    pub fn start_full(&mut self, count: usize) -> Vec<ProcessId> {
+        let nodes: Vec<ProcessId> = (1..=count)
+            .map(|n| self.start(Start::named(&format!("n{n}"))))
+            .collect();
+        let mut records: Vec<_> = nodes
+            .iter()
+            .filter_map(|&id| {
+                let process = &self.processes[id.0];
+                process.node.record_of(&process.name).cloned()
+            })
+            .collect();
+        records.sort_by_key(|record| record.name.hash());
+        for &id in &nodes {
+            self.processes[id.0].node.preload(&records);
+            self.arm(id);
+        }
+        self.changes += 1;
+        nodes
+    }
+
     /// Starts the node of a stopped process again. It joins through others that run.
     ///
     /// # Panics

@@ -151,6 +151,12 @@ impl World {
         self.network.tally()
     }
 
+    /// Datagrams that rules keep back.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.network.held()
+    }
+
     /// The trace, empty if none is written.
     #[must_use]
     pub fn trace(&self) -> &str {

@@ -4,6 +4,7 @@
 //! time; see it with `cargo test -p rumord-sim --test scenarios -- --nocapture`.
 
 mod clusters;
+mod commands;
 mod crashing;
 mod hostile;
 mod joining;

@@ -1,21 +1,11 @@
 //! Random faults against random clusters: what must hold in all of them, and that it is checked.
 
-use clap::Parser;
-use rumord_sim::commands::{CommandLine, run};
 use rumord_sim::parallel::in_order;
 use rumord_sim::swarm::{Failure, Manner, Plan, attempt, shrink};
 use rumord_sim::trace::Tracing;
 use rumord_sim::world::Tampering;
 
-/// What a command line prints, and why it failed.
-fn printed(arguments: &[&str]) -> (String, Option<String>) {
-    let all = ["rumord-sim"].iter().chain(arguments);
-    let command_line = CommandLine::try_parse_from(all).expect("a command line");
-    let mut out = Vec::new();
-    let trouble = run(&command_line, &mut out).err();
-    let text = String::from_utf8(out).expect("text");
-    (text, trouble.map(|trouble| trouble.to_string()))
-}
+use crate::commands::printed;
 
 #[test]
 fn a_swarm_passes_on_any_number_of_threads() {
@@ -98,4 +88,30 @@ fn a_failing_schedule_is_made_small() {
         again.map(|again| again.invariant),
         Some(failure.invariant.clone())
     );
+}
+
+/// What a swarm writes about a failing seed can be replayed, and fails again.
+#[test]
+fn a_failing_seed_leaves_a_file_that_fails_again() {
+    let path = std::env::temp_dir().join(format!("rumord-sim-{}-swarm", std::process::id()));
+    let out = path.to_str().expect("a plain path").to_owned();
+    let broken = "heartbeats-revive-the-dead";
+    let arguments = [
+        "swarm", "--seeds", "1..4", "--broken", broken, "--out", &out,
+    ];
+    let (told, trouble) = printed(&arguments);
+    assert!(trouble.is_some_and(|trouble| trouble.contains("failed with the seeds")));
+    assert!(told.contains("rumord-sim replay --seed"), "{told}");
+    let files = std::fs::read_dir(&path).expect("it was made");
+    let mut files = files.map(|file| file.expect("a file").path());
+    let file = files
+        .find(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "json")
+        })
+        .expect("one per failing seed");
+    let (trace, trouble) = printed(&["replay", file.to_str().expect("a plain path")]);
+    assert!(trouble.is_some_and(|trouble| trouble.contains("only-the-owner-refutes")));
+    assert!(trace.contains(" violation only-the-owner-refutes"));
+    std::fs::remove_dir_all(&path).expect("it was made");
 }

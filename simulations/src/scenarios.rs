@@ -1,0 +1,44 @@
+//! Named scenarios: one story each, told with figures, and with a bound on every figure.
+
+mod churn;
+mod crash;
+mod join_storm;
+mod lossy_node;
+mod mass_crash;
+mod mass_restart;
+mod one_way;
+mod partition;
+mod pause;
+mod recycled_address;
+mod refutation;
+mod stage;
+mod stale_messages;
+
+pub use stage::Stage;
+
+/// A story.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// How it is called.
+    pub name: &'static str,
+    /// What happens, in a sentence.
+    pub story: &'static str,
+    /// Plays it; the error says which bound was broken.
+    pub play: fn(&mut Stage) -> Result<(), String>,
+}
+
+/// All of them.
+pub const SCENARIOS: [Scenario; 12] = [
+    crash::SCENARIO,
+    mass_crash::SCENARIO,
+    refutation::SCENARIO,
+    partition::SCENARIO,
+    one_way::SCENARIO,
+    pause::SCENARIO,
+    lossy_node::SCENARIO,
+    stale_messages::SCENARIO,
+    mass_restart::SCENARIO,
+    join_storm::SCENARIO,
+    recycled_address::SCENARIO,
+    churn::SCENARIO,
+];

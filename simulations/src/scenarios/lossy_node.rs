@@ -1,0 +1,39 @@
+//! One member's network card loses most of its packets.
+
+use rumord::member::Status;
+
+use super::Scenario;
+use super::stage::{Stage, seconds};
+use crate::rules::{Carried, Effect, Hosts, Rule};
+use crate::world::World;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "lossy-node",
+    story: "one of 60 members loses half of its packets both ways for five minutes: the others live",
+    play,
+};
+
+fn play(stage: &mut Stage) -> Result<(), String> {
+    let nodes = stage.settled(60);
+    let (victim, since) = (nodes[5], stage.world.now());
+    let host = Hosts::one(stage.world.address(victim));
+    let rules = [(host.clone(), Hosts::All), (Hosts::All, host)].map(|(from, to)| {
+        stage.world.lay(Rule {
+            from,
+            to,
+            carried: Carried::Everything,
+            effect: Effect::Lose(0.5),
+        })
+    });
+    stage.world.run_for(seconds(300));
+    let shown = nodes
+        .iter()
+        .filter(|&&node| stage.world.status(node, victim) == Some(Status::Alive))
+        .count();
+    stage.tell("members that show it alive after 300 s", shown);
+    for rule in rules {
+        stage.world.lift(rule);
+    }
+    stage.within("all alive after the repair", seconds(30), World::all_alive)?;
+    stage.nobody_else_dies(since, &[victim])
+}

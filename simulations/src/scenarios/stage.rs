@@ -1,0 +1,115 @@
+//! What scenarios begin with, and how they tell what they see.
+
+use std::time::Duration;
+
+use rumord::protocol::EventKind;
+use rumord::time::Instant;
+
+use crate::process::ProcessId;
+use crate::world::{OnViolation, Options, World};
+
+/// A world, and the figures that a scenario tells.
+pub struct Stage {
+    /// The world; a scenario may begin with another.
+    pub world: World,
+    /// What to tell, and the figure.
+    pub figures: Vec<(String, String)>,
+    seed: u64,
+}
+
+impl Stage {
+    /// An empty stage.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let options = Options {
+            on_violation: OnViolation::Keep,
+            ..Options::seeded(seed)
+        };
+        Stage {
+            world: World::new(options),
+            figures: Vec::new(),
+            seed,
+        }
+    }
+
+    /// The seed of the run.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// A cluster that has run for half a minute: every member has been probed many times.
+    pub(super) fn settled(&mut self, count: usize) -> Vec<ProcessId> {
+        let nodes = self.world.start_cluster(count);
+        self.world.run_for(Duration::from_secs(30));
+        nodes
+    }
+
+    /// Tells a figure.
+    pub(super) fn tell(&mut self, what: &str, figure: impl ToString) {
+        self.figures.push((what.to_owned(), figure.to_string()));
+    }
+
+    /// Waits until `holds`, and tells how long it took.
+    pub(super) fn within(
+        &mut self,
+        what: &str,
+        bound: Duration,
+        holds: impl FnMut(&World) -> bool,
+    ) -> Result<Duration, String> {
+        match self.world.run_until(bound, holds) {
+            Some(length) => {
+                self.tell(what, format!("{:.3} s", length.as_secs_f64()));
+                Ok(length)
+            }
+            None => Err(format!("{what}: not within {bound:?}")),
+        }
+    }
+
+    /// Demands that since `since` nobody was declared dead but `except`.
+    pub(super) fn nobody_else_dies(
+        &mut self,
+        since: Instant,
+        except: &[ProcessId],
+    ) -> Result<(), String> {
+        let names: Vec<_> = except
+            .iter()
+            .map(|&id| &self.world.process(id).name)
+            .collect();
+        let mut dead = self.world.news().filter(|news| {
+            news.at >= since
+                && news.event.kind == EventKind::MemberDead
+                && !names.contains(&&news.event.member)
+        });
+        if let Some(news) = dead.next() {
+            return Err(format!("{} said {:?}", news.observer, news.event));
+        }
+        drop(dead);
+        self.tell("others declared dead", 0);
+        Ok(())
+    }
+
+    /// When somebody first said `kind` of `subject` after `since`, told as a length.
+    pub(super) fn first(
+        &mut self,
+        what: &str,
+        subject: ProcessId,
+        kind: EventKind,
+        since: Instant,
+    ) {
+        let first = self
+            .world
+            .news_of(subject, kind, since)
+            .map(|news| news.at)
+            .min();
+        let text = first.map_or("never".to_owned(), |at| {
+            format!("{:.3} s", at.since(since).as_secs_f64())
+        });
+        self.tell(what, text);
+    }
+}
+
+/// So many seconds.
+pub(super) const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
