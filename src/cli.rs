@@ -17,6 +17,7 @@ mod wait;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -118,7 +119,12 @@ impl From<RunError> for Failure {
 /// process with code 2.
 #[must_use]
 pub fn run() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli.command),
+        Err(error) if is_help(&error) => error.exit(),
+        Err(error) => Err(Failure::new(EXIT_USAGE, one_line(&error))),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -127,6 +133,29 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// Help or the version, whether asked for or for want of a command.
+fn is_help(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// What is wrong with the command line, as one line like every other error.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let said = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .filter(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let words: Vec<&str> = said.chain(["see --help"]).collect();
+    let line = words.join("; ").replace(":; ", ": ");
+    line.trim_start_matches("error: ").to_owned()
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {

@@ -72,7 +72,7 @@ pub enum MetadataError {
     /// More bytes than [`METADATA_BYTES_MAX`].
     #[error("tags and services take {0} bytes, at most {METADATA_BYTES_MAX} fit; shorten them")]
     TooLarge(usize),
-    /// Two services share a name.
+    /// Two services share a name, ignoring case.
     #[error("service {0} is given twice; keep one")]
     DuplicateService(NodeName),
     /// A service on port 0.
@@ -107,9 +107,11 @@ impl Metadata {
                 return Err(MetadataError::ServicePort(service.name.clone()));
             }
         }
-        for pair in self.services.windows(2) {
-            if pair[0].name >= pair[1].name {
-                return Err(MetadataError::DuplicateService(pair[1].name.clone()));
+        let mut names: Vec<_> = self.services.iter().map(|service| &service.name).collect();
+        names.sort_by_key(|name| name.hash());
+        for pair in names.windows(2) {
+            if pair[0].hash() == pair[1].hash() {
+                return Err(MetadataError::DuplicateService(pair[1].clone()));
             }
         }
         let bytes = self.content_bytes();
@@ -231,7 +233,7 @@ mod tests {
         };
         assert_eq!(with(vec![service("a", 1), service("b", 1)]), Ok(()));
         assert!(matches!(
-            with(vec![service("a", 1), service("a", 2)]),
+            with(vec![service("a", 1), service("A", 2)]),
             Err(MetadataError::DuplicateService(_))
         ));
         assert!(matches!(
