@@ -239,8 +239,8 @@ impl Node {
         })
     }
 
-    /// Asks the recorded holder of the name whether it runs: who holds a name is settled by a probe,
-    /// not by the order in which claims arrive (moby/moby PR#53688).
+    /// Asks the recorded holder of the name whether it runs: who holds a name is settled by a
+    /// probe, not by the order in which claims arrive (moby/moby PR#53688).
     fn ask_holder(
         &mut self,
         stream: StreamId,

@@ -205,8 +205,8 @@ impl Node {
     }
 
     fn on_ping_req(&mut self, from: SocketAddr, request: &PingReq, out: &mut Outbox) {
-        // Only members ask, only members are asked; the answer is smaller than the question, and goes
-        // where that came from, which behind a port mapping is not the member's own address.
+        // Only members ask, only members are asked; the answer is smaller than the question, and
+        // goes where that came from, which behind a port mapping is not the member's own address.
         let sender = Target {
             member: request.sender.member,
             generation: request.sender.generation,
