@@ -9,7 +9,7 @@ use crate::world::World;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "lossy-node",
-    story: "one of 60 members loses half of its packets for five minutes: the others live",
+    story: "one of 60 members loses half of its packets both ways for 5 minutes: the others live",
     play,
 };
 

@@ -7,7 +7,7 @@ use super::stage::{Stage, seconds};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "refutation",
-    story: "a member stands still for 3 s, is suspected, wakes and refutes: nobody is dead",
+    story: "a member stands still for 3 s, is suspected, wakes and refutes: nobody buries it",
     play,
 };
 

@@ -8,7 +8,7 @@ use crate::world::{Restart, World};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "stale-messages",
-    story: "datagrams to one of 20 arrive 15 s late, after another has restarted: no effect",
+    story: "datagrams from one of 20 members arrive 15 s late, after its restart: no effect",
     play,
 };
 

@@ -64,5 +64,5 @@ fn one_change_among_a_hundred_is_known_in_milliseconds() {
 
 #[test]
 fn one_change_among_a_thousand_is_known_in_milliseconds() {
-    one_at_a_time(1000, 15);
+    one_at_a_time(1000, 8);
 }
