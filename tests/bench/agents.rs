@@ -66,7 +66,11 @@ fn main() {
         "s",
         "0.41",
     );
-    let deaths: Vec<f64> = (0..plan.kills).map(|_| cluster.kill_one()).collect();
+    // Settled members, killed at different points of their periods.
+    let age = |kill| Duration::from_millis(10_000 + 370 * kill as u64);
+    let deaths: Vec<f64> = (0..plan.kills)
+        .map(|kill| cluster.kill_one(age(kill)))
+        .collect();
     report.row("kill -9: dead in all tables", median(&deaths), "s", "6.76");
     report.spread("kill -9: least and most", &deaths);
     let restarts: Vec<f64> = (0..plan.kills).map(|_| cluster.restart_one()).collect();

@@ -42,8 +42,10 @@ impl Cluster {
         (cluster, took)
     }
 
-    /// Kills one agent; the seconds until it is dead in every other table. It is started again.
-    pub fn kill_one(&mut self) -> f64 {
+    /// Kills one agent after it has been a member for `age`; the seconds until it is dead in every
+    /// other table. It is started again.
+    pub fn kill_one(&mut self, age: Duration) -> f64 {
+        thread::sleep(age);
         let victim = self.agents.len() - 1;
         let name = format!("n{}", victim + 1);
         let mut agent = self.agents.remove(victim);
