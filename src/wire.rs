@@ -31,7 +31,8 @@ pub use message::{
     Target, Update, WrongTarget,
 };
 pub use values::{
-    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, PeriodPhase, ProbeSeq,
+    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
+    ProbeSeq,
 };
 
 /// First bytes of every frame.

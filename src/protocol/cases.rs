@@ -44,8 +44,11 @@ impl Node {
         }
         let opened = !self.cases.contains_key(&member);
         if opened && probe.purpose == Purpose::Case {
-            // The case it was sent for has been closed by a proof of life: it was lost.
-            self.misses.missed();
+            // The case it was sent for is closed: by a proof of life, and then it was lost, or by a
+            // death, which says nothing about the network.
+            if self.is_active(member) {
+                self.misses.missed();
+            }
             return;
         }
         if opened && !self.open_case(member, probe) {
@@ -65,12 +68,17 @@ impl Node {
         self.judge(member, out);
     }
 
-    fn open_case(&mut self, member: NameHash, probe: &Probe) -> bool {
-        let active = self
-            .table
+    fn is_active(&self, member: NameHash) -> bool {
+        self.table
             .get(member)
-            .is_some_and(|e| e.record.standing.status.is_active());
-        if !active || self.cases.len() >= CASES_MAX || !self.knows_the_cluster(member) {
+            .is_some_and(|entry| entry.record.standing.status.is_active())
+    }
+
+    fn open_case(&mut self, member: NameHash, probe: &Probe) -> bool {
+        if !self.is_active(member)
+            || self.cases.len() >= CASES_MAX
+            || !self.knows_the_cluster(member)
+        {
             return false;
         }
         let awake = self.health.awake(self.now);

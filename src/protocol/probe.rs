@@ -118,12 +118,13 @@ impl ProbeBook {
         self.open.values().filter(relayed).count()
     }
 
-    /// Takes out the unanswered pings of `member` that were sent before `proof`, the sending of
-    /// one it answered: losses, then, and not signs of death. Returns how many there were.
-    pub fn settle(&mut self, member: NameHash, proof: Instant) -> usize {
+    /// Takes out the unanswered pings of `target` that were sent before `proof`, the sending of
+    /// one it answered: losses, then, and not signs of death. Returns how many there were. What an
+    /// earlier life did not answer is no loss: it was dead.
+    pub fn settle(&mut self, target: Target, proof: Instant) -> usize {
         let lost = |probe: &Probe| {
             probe.timed_out
-                && probe.target.member == member
+                && probe.target == target
                 && probe.sent_at < proof
                 && matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
         };
@@ -175,7 +176,13 @@ mod tests {
         for seq in [early, late, other] {
             book.get_mut(seq).expect("open").timed_out = true;
         }
-        assert_eq!(book.settle(target(1).member, Instant::ORIGIN + second), 1);
+        let proof = Instant::ORIGIN + second;
+        let reborn = Target {
+            generation: Generation(2),
+            ..target(1)
+        };
+        assert_eq!(book.settle(reborn, proof), 0, "the dead answer nothing");
+        assert_eq!(book.settle(target(1), proof), 1);
         assert!(book.get(early).is_none() && book.get(late).is_some() && book.get(other).is_some());
     }
 }

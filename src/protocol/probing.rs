@@ -253,7 +253,10 @@ impl Node {
 
     /// `member` was alive after `asked_at`: earlier misses were losses, a case is closed.
     pub(super) fn prove_life(&mut self, member: NameHash, asked_at: Instant, out: &mut Outbox) {
-        for _ in 0..self.probes.settle(member, asked_at) {
+        let lost = self
+            .target(member)
+            .map_or(0, |target| self.probes.settle(target, asked_at));
+        for _ in 0..lost {
             self.misses.missed();
         }
         if self

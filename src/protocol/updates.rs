@@ -44,13 +44,12 @@ impl Node {
             // Somebody unknown: the fingerprints differ, and that will bring the record.
             return false;
         };
-        let held = entry.record.standing;
-        if told.generation != held.generation {
+        let Some(standing) = told.standing(&entry.record.standing) else {
             return false;
-        }
+        };
         let record = Record {
             name: entry.record.name.clone(),
-            standing: told.standing(&held),
+            standing,
             heartbeat: HeartbeatState::default(),
             metadata: None,
         };

@@ -11,7 +11,8 @@ use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
 use super::list::List;
 use super::message::{RecordUpdate, StatusUpdate};
 use super::values::{
-    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, PeriodPhase, ProbeSeq,
+    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
+    ProbeSeq,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
@@ -107,6 +108,7 @@ wire_as!(NodeId => Raw8, |id| Raw8(id.0), |raw| Ok(NodeId(raw.0)));
 wire_as!(ProbeSeq => Raw4, |seq| Raw4(seq.0), |raw| Ok(ProbeSeq(raw.0)));
 wire_as!(Fingerprint => Raw8, |sum| Raw8(sum.0), |raw| Ok(Fingerprint(raw.0)));
 wire_as!(GenerationLow => Raw2, |low| Raw2(low.0), |raw| Ok(GenerationLow(raw.0)));
+wire_as!(NodeIdLow => Raw2, |low| Raw2(low.0), |raw| Ok(NodeIdLow(raw.0)));
 wire_as!(Centiseconds => Raw2, |cs| Raw2(cs.0), |raw| Ok(Centiseconds(raw.0)));
 wire_as!(MissRate => Raw2, |rate| Raw2(rate.0), |raw| Ok(MissRate(raw.0)));
 wire_as!(Generation => u64, |generation| generation.0, |n| Ok(Generation(n)));
@@ -185,13 +187,13 @@ wire_as!(
 );
 
 wire_as!(
-    StatusUpdate => (NameHash, Generation, Incarnation, u16, Claim, Age),
+    StatusUpdate => (NameHash, Generation, NodeIdLow, Incarnation, u16, Claim, Age),
     |u| (
-        u.member, u.generation, u.incarnation, u.strikes,
+        u.member, u.generation, u.node_id, u.incarnation, u.strikes,
         Claim { status: u.status, forgotten: u.forgotten }, u.age,
     ),
-    |(member, generation, incarnation, strikes, claim, age)| Ok(StatusUpdate {
-        member, generation, incarnation, strikes, status: claim.status,
+    |(member, generation, node_id, incarnation, strikes, claim, age)| Ok(StatusUpdate {
+        member, generation, node_id, incarnation, strikes, status: claim.status,
         forgotten: claim.forgotten, age,
     })
 );

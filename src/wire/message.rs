@@ -34,7 +34,8 @@ use bincode::{Decode, Encode};
 use super::codec;
 use super::list::List;
 use super::values::{
-    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, PeriodPhase, ProbeSeq,
+    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
+    ProbeSeq,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
@@ -274,13 +275,15 @@ pub struct RecordUpdate {
     pub age: Age,
 }
 
-/// A status without name and metadata. The instance is the one the receiver holds.
+/// A status without name and metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusUpdate {
     /// Whose.
     pub member: NameHash,
     /// Which life.
     pub generation: Generation,
+    /// Which process, where two chose one generation.
+    pub node_id: NodeIdLow,
     /// The owner's refutation counter.
     pub incarnation: Incarnation,
     /// Evictions of this life.
@@ -300,6 +303,7 @@ impl StatusUpdate {
         StatusUpdate {
             member,
             generation: standing.generation,
+            node_id: NodeIdLow::of(standing.node_id),
             incarnation: standing.incarnation,
             strikes: standing.strikes,
             status: standing.status,
@@ -308,17 +312,19 @@ impl StatusUpdate {
         }
     }
 
-    /// The claim as a standing, taken to be about the instance that `held` names.
+    /// The claim as a standing; `None` when it is not about the instance that `held` names.
     #[must_use]
-    pub fn standing(&self, held: &Standing) -> Standing {
-        Standing {
+    pub fn standing(&self, held: &Standing) -> Option<Standing> {
+        let told = (self.generation, self.node_id);
+        let same = told == (held.generation, NodeIdLow::of(held.node_id));
+        same.then_some(Standing {
             generation: self.generation,
             forgotten: self.forgotten,
             strikes: self.strikes,
             node_id: held.node_id,
             incarnation: self.incarnation,
             status: self.status,
-        }
+        })
     }
 }
 

@@ -160,7 +160,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Sender, status update and record as they appear in several messages.
 const SENDER_HEX: &str = "65c45503cfc8c4f7fca0602c69fb5901";
-const STATUS_HEX: &str = "65c45503cfc8c4f7fca0602c6902000107";
+const STATUS_HEX: &str = "65c45503cfc8c4f7fca0602c69070802000107";
 const RECORD_HEX: &str = "026e31fca0602c690001020304050607080201fb590101030\
                           00a000001fb381d01047a6f6e6501610103776562\
                           1f9000010100";

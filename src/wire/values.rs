@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bincode::{Decode, Encode};
 
-use crate::member::Generation;
+use crate::member::{Generation, NodeId};
 
 /// Ties an answer to its question, within one sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -49,6 +49,18 @@ impl GenerationLow {
     #[must_use]
     pub fn of(generation: Generation) -> Self {
         GenerationLow((generation.0 & 0xffff) as u16)
+    }
+}
+
+/// The low 16 bits of a node id: enough to tell apart two processes that chose one generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeIdLow(pub u16);
+
+impl NodeIdLow {
+    /// The low bits of `node_id`.
+    #[must_use]
+    pub fn of(node_id: NodeId) -> Self {
+        NodeIdLow((node_id.0 & 0xffff) as u16)
     }
 }
 

@@ -94,7 +94,10 @@ impl Tampering {
                     let Some(held) = held(node, told.member) else {
                         continue;
                     };
-                    let standing = self.rewrite_standing(Some(held), told.standing(&held));
+                    let Some(claimed) = told.standing(&held) else {
+                        continue;
+                    };
+                    let standing = self.rewrite_standing(Some(held), claimed);
                     *told = StatusUpdate::of(told.member, &standing, told.age);
                 }
             }

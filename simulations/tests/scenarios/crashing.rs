@@ -97,6 +97,29 @@ fn crash_one(promise: &Promise, seed: u64, count: usize, found: &mut Found) {
     found.dead.push(dead.since(crashed));
 }
 
+/// A member in a crash loop: what its earlier lives did not answer is no loss, and must not teach
+/// the others that the network is bad.
+#[test]
+fn the_tenth_crash_of_a_member_is_found_as_soon_as_the_first() {
+    for count in [3, 20] {
+        let (mut world, nodes) = settled(1, count);
+        let mut victim = nodes[1];
+        for crash in 1..=10 {
+            let crashed = world.now();
+            world.crash(victim);
+            let buried = world.run_until(seconds(6.5), |world| world.everyone_buries(victim));
+            assert!(
+                buried.is_some(),
+                "crash {crash} of one in {count}: {:?}",
+                world.matrix()
+            );
+            victim = world.restart(victim, Restart::default());
+            world.run_for(seconds(3.5));
+            assert_eq!(other_deaths(&world, crashed, &[victim]), [""; 0]);
+        }
+    }
+}
+
 /// It had joined, and died before it had answered a single ping: nobody has any experience of it.
 #[test]
 fn a_member_that_never_answered_is_buried_too() {
