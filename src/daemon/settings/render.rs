@@ -7,8 +7,8 @@ use super::keys::{self, Key, Kind};
 const HEAD: &str = "\
 # Settings of the rumord agent, at their defaults: profile lan, one data centre.
 #
-# Each key is also a flag (probe_period: --probe-period) and an environment variable
-# (RUMORD_PROBE_PERIOD). A flag wins over a variable, a variable over this file.
+# Each key is also a flag (probe_period: --probe-period, tags: --tag) and an environment variable
+# (RUMORD_PROBE_PERIOD, RUMORD_TAG). A flag wins over a variable, a variable over this file.
 # `rumord config check FILE` checks a file.
 ";
 
