@@ -269,11 +269,7 @@ impl Node {
         self.now = now;
         match input {
             Input::Datagram { from, payload } => self.on_datagram(from, payload, outbox),
-            Input::Request {
-                stream,
-                from,
-                frame,
-            } => self.on_request(stream, from, frame, outbox),
+            Input::Request { stream, frame, .. } => self.on_request(stream, frame, outbox),
             Input::Reply { exchange, frame } => self.on_reply(exchange, frame, outbox),
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
             Input::Deadline => self.on_deadline(outbox),

@@ -19,7 +19,7 @@ use super::options::{Observer, Options, Store};
 use super::publish::Publisher;
 use super::sockets::Sockets;
 use super::{inbound, outbound};
-use crate::protocol::{Event, ExchangeId, Input, JoinOutcome, Node, Outbox, StreamId, Transmit};
+use crate::protocol::{Event, ExchangeId, Input, Node, Outbox, StreamId, Transmit};
 use crate::time::Instant;
 
 /// Datagrams received in one wake-up before timers get their turn: a flood cannot starve them, and
@@ -321,7 +321,7 @@ impl Driver {
 
     fn on_event(&mut self, event: &Event) {
         match event {
-            Event::Join { address, outcome } => self.on_join_event(*address, outcome),
+            Event::Join { address, outcome } => self.joins.settle(*address, outcome),
             Event::GenerationRaised(generation) => {
                 if let Err(error) = self.store.persist_generation(*generation) {
                     tracing::error!(%generation, %error, "cannot persist the generation");
@@ -342,10 +342,6 @@ impl Driver {
             }
             Event::Member(_) | Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
-    }
-
-    fn on_join_event(&mut self, address: SocketAddr, outcome: &JoinOutcome) {
-        self.joins.settle(address, outcome);
     }
 
     fn transmit(&mut self, transmit: Transmit) {

@@ -164,11 +164,6 @@ mod tests {
     }
 
     /// Computed with 60 digits: mean, deviation, silence, phi.
-    #[allow(
-        clippy::excessive_precision,
-        clippy::approx_constant,
-        reason = "given digits"
-    )]
     const NORMAL: [(f64, f64, f64, f64); 20] = [
         (1000.0, 200.0, 0.0, 1.2449121373882917e-7),
         (1000.0, 200.0, 500.0, 0.0027052313961437212),
@@ -201,7 +196,6 @@ mod tests {
 
     #[test]
     fn thresholds_are_crossed_where_the_normal_quantiles_say() {
-        #[allow(clippy::excessive_precision, reason = "given digits")]
         let quantiles = [
             (1.0, 1.28155156554),
             (2.0, 2.32634787404),
@@ -218,7 +212,6 @@ mod tests {
 
     /// Period 1, jitter 0.05: per loss rate, phi at the silences of the first row.
     const SILENCES: [f64; 8] = [1.0, 1.2, 1.5, 2.5, 3.5, 5.5, 8.5, 10.5];
-    #[allow(clippy::approx_constant, reason = "given digits")]
     const LOSS_AWARE: [(f64, [f64; 8]); 5] = [
         (
             0.0,

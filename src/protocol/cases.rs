@@ -363,11 +363,7 @@ impl Node {
 
     /// A suspicion of others has stood for longer than a verdict takes: ask the member.
     pub(super) fn on_foreign_suspicion(&mut self, member: NameHash, out: &mut Outbox) {
-        let suspect = self
-            .table
-            .get(member)
-            .is_some_and(|entry| entry.record.standing.status == Status::Suspect);
-        if suspect && !self.cases.contains_key(&member) {
+        if self.is_suspect(member) && !self.cases.contains_key(&member) {
             self.ping(member, Purpose::Scheduled, out);
             self.timers.set(
                 Timer::ForeignSuspicion(member),

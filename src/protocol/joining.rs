@@ -202,7 +202,6 @@ impl Node {
     pub(super) fn on_join_request(
         &mut self,
         stream: StreamId,
-        _from: SocketAddr,
         joiner: RecordUpdate,
         out: &mut Outbox,
     ) {
@@ -228,7 +227,7 @@ impl Node {
 
     fn supersede(&mut self, stream: StreamId, generation: Generation, out: &mut Outbox) {
         let superseded = Superseded { generation };
-        self.answer_one(stream, Message::Superseded(superseded), out);
+        self.answer(stream, &[Message::Superseded(superseded)], out);
     }
 
     /// Whether another instance that may be running holds the name.

@@ -80,7 +80,8 @@ impl Node {
         }
     }
 
-    fn is_suspect(&self, member: NameHash) -> bool {
+    /// Whether the told status of `member` is Suspect.
+    pub(super) fn is_suspect(&self, member: NameHash) -> bool {
         self.table
             .get(member)
             .is_some_and(|entry| entry.record.standing.status == Status::Suspect)

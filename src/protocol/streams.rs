@@ -71,7 +71,8 @@ impl Node {
         });
     }
 
-    fn answer(&mut self, stream: StreamId, messages: &[Message], out: &mut Outbox) {
+    /// Answers a request, and so ends its stream.
+    pub(super) fn answer(&mut self, stream: StreamId, messages: &[Message], out: &mut Outbox) {
         let frames = self.encode_stream(messages);
         out.transmits.push(Transmit::Answer { stream, frames });
     }
@@ -89,13 +90,7 @@ impl Node {
     }
 
     /// A frame has come on a stream that a peer opened.
-    pub(super) fn on_request(
-        &mut self,
-        stream: StreamId,
-        from: SocketAddr,
-        frame: &[u8],
-        out: &mut Outbox,
-    ) {
+    pub(super) fn on_request(&mut self, stream: StreamId, frame: &[u8], out: &mut Outbox) {
         let message = match wire::decode(self.cluster, frame, Carrier::Stream) {
             Ok(message) => message,
             Err(error) => {
@@ -114,7 +109,7 @@ impl Node {
                 let answer = self.answer_ping(&ping, self.datagram_budget(), out);
                 self.answer(stream, &[answer], out);
             }
-            Message::Join(join) => self.on_join_request(stream, from, join.record, out),
+            Message::Join(join) => self.on_join_request(stream, join.record, out),
             Message::Sync(sync) => self.on_sync(stream, &sync, out),
             _ => {
                 self.reject(Rejection::WrongTransport);
@@ -206,11 +201,6 @@ impl Node {
         let record = record.map(|entry| self.record_update(entry));
         let holder = record.into_iter().collect::<Vec<_>>().into();
         self.answer(stream, &[Message::Refused(Refused { reason, holder })], out);
-    }
-
-    /// Answers with one message.
-    pub(super) fn answer_one(&mut self, stream: StreamId, message: Message, out: &mut Outbox) {
-        self.answer(stream, &[message], out);
     }
 
     /// Answers with the whole table.
