@@ -196,6 +196,7 @@ impl Node {
             Purpose::Relayed { .. } | Purpose::Stream(_) => {
                 let key = (probe_kind(probe.purpose), ProbeOutcome::Missed);
                 count(&mut self.stats.probes, key);
+                self.look_for_company(probe.purpose, out);
             }
             Purpose::Relay {
                 requester,
@@ -207,6 +208,16 @@ impl Node {
             }
             // A relay that was late keeps silent rather than accuse.
             Purpose::Relay { .. } | Purpose::Contact | Purpose::Admission(_) | Purpose::Leave => {}
+        }
+    }
+
+    /// An isolated node asks a silent relay itself. Relays answer only whom they know: a node that
+    /// knows nobody, because its clock was years behind when it was told of them, is company too.
+    fn look_for_company(&mut self, purpose: Purpose, out: &mut Outbox) {
+        if let Purpose::Relayed { relay } = purpose
+            && self.isolated
+        {
+            self.ping(relay, Purpose::Scheduled, out);
         }
     }
 
