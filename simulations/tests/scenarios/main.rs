@@ -3,10 +3,12 @@
 //! Every test is a function of a seed and runs for several. A figure that a test prints is virtual
 //! time; see it with `cargo test -p rumord-sim --test scenarios -- --nocapture`.
 
+mod clocks;
 mod clusters;
 mod commands;
 mod crashing;
 mod hostile;
+mod hosts;
 mod joining;
 mod leaving;
 mod links;
