@@ -203,8 +203,7 @@ impl Node {
                 seq: asked,
                 prolonged: false,
             } => {
-                let nack = self.build_nack(asked, probe.target.member);
-                self.send(requester, &Message::Nack(nack), out);
+                self.deny(requester, asked, probe.target.member, out);
             }
             // A relay that was late keeps silent rather than accuse.
             Purpose::Relay { .. } | Purpose::Contact | Purpose::Admission(_) | Purpose::Leave => {}
@@ -219,6 +218,18 @@ impl Node {
         {
             self.ping(relay, Purpose::Scheduled, out);
         }
+    }
+
+    /// Tells `requester` that `member` does not answer here.
+    pub(super) fn deny(
+        &mut self,
+        requester: SocketAddr,
+        asked: ProbeSeq,
+        member: NameHash,
+        out: &mut Outbox,
+    ) {
+        let nack = self.build_nack(asked, member);
+        self.send(requester, &Message::Nack(nack), out);
     }
 
     fn build_nack(&self, seq: ProbeSeq, member: NameHash) -> Nack {
