@@ -3,6 +3,7 @@
 //! Every test is a function of a seed and runs for several. A figure that a test prints is virtual
 //! time; see it with `cargo test -p rumord-sim --test scenarios -- --nocapture`.
 
+mod addresses;
 mod clocks;
 mod clusters;
 mod commands;
