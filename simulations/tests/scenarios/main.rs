@@ -19,6 +19,7 @@ mod partitions;
 mod pausing;
 mod repeating;
 mod restarting;
+mod returning;
 mod spreading;
 mod stage;
 mod swarm;
