@@ -28,7 +28,7 @@ fn play(stage: &mut Stage) -> Result<(), String> {
             raised.copied().unwrap_or(0)
         })
     };
-    stage.tell("suspicions raised, all refuted", raised(&stage.world));
+    stage.tell("suspicions raised", raised(&stage.world));
     stage.within("all alive afterwards", seconds(5), World::all_alive)?;
     stage.world.run_for(seconds(20));
     stage.nobody_else_dies(since, &[])
