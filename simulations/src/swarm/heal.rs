@@ -20,9 +20,9 @@ const CALM_LOSS: f64 = 0.05;
 impl Run<'_> {
     /// All faults end. Whoever is not of the core is down from now on, and whoever is comes back.
     /// What no protocol can settle, an operator does, who stops the node and starts it again: where
-    /// two processes used one name, where a clock that was behind gave a generation below one that
-    /// the name had before, and where one that was far ahead gave, or let pass, a generation that
-    /// all others refuse.
+    /// two processes used one name; where a clock that was behind gave a generation below one that
+    /// the name had before, or so often that raising it once was not enough; and where one that was
+    /// far ahead gave, or let pass, a generation that all others refuse.
     pub(super) fn heal(&mut self) {
         self.troubles.end(self.world.now());
         self.world.set_usual_link(calm(self.plan.link));
@@ -64,8 +64,12 @@ impl Run<'_> {
             let state = process.node.state();
             let refused = |generation| generation > self.latest_accepted();
             let mut held = process.node.records();
+            let earlier = self.earlier_generation(slot, id);
+            // It has taken another generation once, and may not again.
+            let raised = state.generation > process.generation;
             state.leaving
-                || self.earlier_generation(slot, id) > Some(state.generation)
+                || earlier > Some(state.generation)
+                || (raised && earlier == Some(state.generation))
                 || held.any(|record| refused(record.standing.generation))
         })
     }
