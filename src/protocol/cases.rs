@@ -89,41 +89,28 @@ impl Node {
     /// Whether enough members beside the accused have answered this node for its word to mean
     /// anything: a newcomer whose packets nobody answers must not accuse the cluster.
     fn knows_the_cluster(&self, accused: NameHash) -> bool {
-        let others = || {
-            self.table
-                .active()
-                .iter()
-                .filter(|&&member| member != accused)
-        };
-        let needed = others().count().min(2);
-        let answered = |member: &&NameHash| {
-            self.table
-                .get(**member)
-                .is_some_and(|e| e.peer.answered_at > Instant::ORIGIN)
-        };
-        others().filter(answered).take(needed).count() == needed
+        let others = self.table.active().len() - usize::from(self.is_active(accused));
+        let needed = others.min(2);
+        let answered = self.contacts.iter().filter(|&(&member, contact)| {
+            member != accused && contact.answered_at.is_some() && self.is_active(member)
+        });
+        answered.take(needed).count() == needed
     }
 
     /// What this node knows of its own standing in judging `member`.
     fn circumstances(&self, member: NameHash) -> Circumstances {
         let cluster = self.table.size();
         let recent = self.config.pause_tolerance / 2 + self.config.probe_period;
-        let reachable = |other: &&NameHash| {
-            **other != member
-                && !self.cases.contains_key(other)
-                && self.table.get(**other).is_some_and(|entry| {
-                    let at = entry.peer.answered_at;
-                    at > Instant::ORIGIN && self.now.since(at) <= recent
-                })
-        };
-        let active = self.table.active();
+        let reachable = self.contacts.iter().filter(|&(&other, contact)| {
+            let answered = contact.answered_at;
+            other != member
+                && answered.is_some_and(|at| self.now.since(at) <= recent)
+                && !self.cases.contains_key(&other)
+                && self.is_active(other)
+        });
         Circumstances {
             cluster,
-            reachable: active
-                .iter()
-                .filter(reachable)
-                .take(REACHABLE_ENOUGH)
-                .count(),
+            reachable: reachable.take(REACHABLE_ENOUGH).count(),
             phi_suspect: self.config.phi_suspect,
             phi_late: self.config.phi_late,
             phi_dead: self
@@ -323,7 +310,8 @@ impl Node {
     /// before the case against it. What it sends by itself later proves nothing: it may be deaf.
     pub(super) fn silence_of(&self, member: NameHash) -> Duration {
         self.table.get(member).map_or(Duration::ZERO, |entry| {
-            let sign = entry.peer.answered_at.max(entry.peer.window.counted_at());
+            let sign = Some(entry.counted_at).max(self.answered_at(member));
+            let sign = sign.unwrap_or_default();
             let case = self.cases.get(&member);
             self.now
                 .since(case.map_or(sign, |case| sign.min(case.began)))

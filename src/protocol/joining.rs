@@ -1,16 +1,15 @@
 //! Joining: asking to be admitted, and admitting others without giving a name away twice.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::dissemination::{Form, Urgency};
 use super::join_book::JoinState;
 use super::probe::Purpose;
 use super::updates::Source;
-use super::{
-    Event, JoinOutcome, Life, Node, Outbox, Peer, RefusalReason, Rejection, StreamId, Timer,
-};
-use crate::member::{Generation, Metadata, NameHash, Record, Standing};
+use super::{Event, JoinOutcome, Life, Node, Outbox, RefusalReason, Rejection, StreamId, Timer};
+use crate::member::{Generation, Metadata, NameHash, Record, Standing, Version};
 use crate::time::Instant;
 use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded};
 
@@ -33,12 +32,15 @@ impl Node {
     /// A hook for simulators, which start large clusters with full tables: that a cluster of
     /// thousands comes together by joining takes longer than what is to be looked at. To be called
     /// once, before the first input; in the order of the name hashes it is quickest.
-    pub fn preload<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
-        let (now, config, own) = (self.now, &self.config, self.local.hash);
+    pub fn preload(&mut self, records: &[Arc<Record>]) {
+        self.table.reserve(records.len());
         for record in records {
-            if record.name.hash() != own {
-                self.table
-                    .merge(now, record, Age(0), || Peer::new(now, config));
+            if record.name.hash() != self.local.hash {
+                self.merge(&RecordUpdate {
+                    record: Arc::clone(record),
+                    version: Version(1),
+                    age: Age(0),
+                });
             }
         }
         self.become_ready();
@@ -183,9 +185,8 @@ impl Node {
         let Some(entry) = self.table.get(self.local.hash) else {
             return;
         };
-        let mut record = entry.record.clone();
+        let mut record = (*entry.record).clone();
         record.standing = Standing::alive(generation, self.local.node_id);
-        record.heartbeat = self.heartbeat();
         record.metadata = record.metadata.map(|metadata| {
             Metadata {
                 generation,
@@ -193,9 +194,11 @@ impl Node {
             }
             .into()
         });
-        let (now, config) = (self.now, &self.config);
-        self.table
-            .merge(now, &record, Age(0), || Peer::new(now, config));
+        self.merge(&RecordUpdate {
+            record: record.into(),
+            version: Version(self.local.version),
+            age: Age(0),
+        });
     }
 
     /// Somebody asks to be admitted.

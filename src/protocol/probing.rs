@@ -23,8 +23,8 @@ impl Node {
     pub(super) fn ack_timeout(&self, member: NameHash) -> Duration {
         let floor = self.config.ack_timeout;
         let ceiling = self.config.probe_period / 2;
-        match self.table.get(member) {
-            Some(entry) => entry.peer.round_trip.timeout(floor, ceiling),
+        match self.contact(member) {
+            Some(contact) => contact.round_trip.timeout(floor, ceiling),
             None => floor,
         }
     }
@@ -211,10 +211,9 @@ impl Node {
     }
 
     fn build_nack(&self, seq: ProbeSeq, member: NameHash) -> Nack {
-        let answered_at = self.table.get(member).map(|entry| entry.peer.answered_at);
-        let answered = match answered_at {
-            Some(at) if at > Instant::ORIGIN => Centiseconds::from_duration(self.now.since(at)),
-            _ => Centiseconds::UNKNOWN,
+        let answered = match self.answered_at(member) {
+            Some(at) => Centiseconds::from_duration(self.now.since(at)),
+            None => Centiseconds::UNKNOWN,
         };
         let miss_rate = self.misses.share().max(self.health.miss_floor(self.now));
         Nack {
@@ -241,11 +240,12 @@ impl Node {
             self.misses.answered();
         }
         out.events.push(Event::ProbeAnswered(round_trip));
-        if let Some(entry) = self.table.get_mut(member) {
+        let now = self.now;
+        if let Some(contact) = self.contact_mut(member) {
             if kind == ProbeKind::Direct {
-                entry.peer.round_trip.record(round_trip);
+                contact.round_trip.record(round_trip);
             }
-            entry.peer.answered_at = self.now;
+            contact.answered_at = Some(now);
         }
         self.prove_life(member, probe.sent_at, out);
         self.prove_contact(member, out);

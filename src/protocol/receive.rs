@@ -10,7 +10,6 @@ use super::spreading::Fill;
 use super::stats::{Direction, add, count};
 use super::{Node, Outbox, ProbeKind, ProbeOutcome, Rejection, Transport};
 use crate::member::NameHash;
-use crate::time::Instant;
 use crate::wire::{
     self, Ack, Carrier, DecodeError, Flags, Gossip, List, Message, Nack, News, Ping, PingReq,
     RelayedAck, Sender, Target, Update, WrongTarget,
@@ -86,10 +85,9 @@ impl Node {
     /// forged source cannot make this node flood somebody.
     fn answer_budget(&self, sender: &Sender, from: SocketAddr, bytes: usize) -> usize {
         let proven = self.address_of(sender.member) == Some(from)
-            && self.table.get(sender.member).is_some_and(|entry| {
-                let at = entry.peer.answered_at;
-                at > Instant::ORIGIN && self.now.since(at) <= self.config.pause_tolerance
-            });
+            && self
+                .answered_at(sender.member)
+                .is_some_and(|at| self.now.since(at) <= self.config.pause_tolerance);
         if proven {
             self.datagram_budget()
         } else {
@@ -285,8 +283,9 @@ impl Node {
     ) {
         count(&mut self.stats.probes, (ProbeKind::Relayed, outcome));
         self.hear_sender(relay);
-        if let Some(entry) = self.table.get_mut(relay.member) {
-            entry.peer.answered_at = self.now;
+        let now = self.now;
+        if let Some(contact) = self.contact_mut(relay.member) {
+            contact.answered_at = Some(now);
         }
         self.prove_life(relay.member, probe.sent_at, out);
         self.prove_contact(relay.member, out);

@@ -1,6 +1,7 @@
 //! Telling: what rides on a message, and the prompt push of news.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -8,7 +9,7 @@ use rand::seq::IndexedRandom;
 use super::dissemination::{self, Form, Round};
 use super::stats::{Direction, Transport, add, count};
 use super::table::Entry;
-use super::{Node, Outbox, Peer, Timer, Transmit};
+use super::{ArrivalWindow, Node, Outbox, Timer, Transmit};
 use crate::member::{NameHash, Status};
 use crate::time::Instant;
 use crate::wire::{
@@ -174,9 +175,10 @@ impl Node {
     }
 
     /// The whole record of an entry, as it is told.
-    pub(super) fn record_update(&self, entry: &Entry<Peer>) -> RecordUpdate {
+    pub(super) fn record_update(&self, entry: &Entry<ArrivalWindow>) -> RecordUpdate {
         RecordUpdate {
-            record: entry.record.clone(),
+            record: Arc::clone(&entry.record),
+            version: entry.version,
             age: entry.age(self.now),
         }
     }
@@ -219,8 +221,8 @@ impl Node {
 
     fn heartbeat_entry(&self, member: NameHash) -> Option<HeartbeatEntry> {
         let entry = self.table.get(member)?;
-        let version = Self::version_of(&entry.record);
-        let age = self.now.since(entry.peer.window.counted_at());
+        let version = entry.version;
+        let age = self.now.since(entry.counted_at);
         (version.0 > 0 && age < HEARTBEAT_AGE_MAX).then(|| HeartbeatEntry {
             member,
             generation: GenerationLow::of(entry.record.standing.generation),

@@ -297,8 +297,9 @@ impl Node {
 
     /// A member has answered over a stream: it hears this node and is heard.
     fn note_stream_answer(&mut self, member: NameHash, out: &mut Outbox) {
-        if let Some(entry) = self.table.get_mut(member) {
-            entry.peer.answered_at = self.now;
+        let now = self.now;
+        if let Some(contact) = self.contact_mut(member) {
+            contact.answered_at = Some(now);
             self.prove_contact(member, out);
         }
     }

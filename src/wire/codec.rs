@@ -16,9 +16,8 @@ use super::values::{
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
-    Generation, HeartbeatState, Incarnation, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata,
-    NAME_BYTES_MAX, NameHash, NodeId, NodeName, Record, Service, Standing, Status, Tags, Version,
-    WireRange,
+    Generation, Incarnation, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata, NAME_BYTES_MAX,
+    NameHash, NodeId, NodeName, Record, Service, Standing, Status, Tags, Version, WireRange,
 };
 
 /// Memory that one decoded datagram may claim. It counts structures in memory, not bytes on the
@@ -221,12 +220,10 @@ wire_as!(
     RecordUpdate => (NodeName, Standing, Version, Option<MetadataOnWire>, Age),
     |update| {
         let record = &update.record;
-        let beat = record.heartbeat;
-        let told = beat.generation == record.standing.generation;
         (
             record.name.clone(),
             record.standing,
-            if told { beat.version } else { Version::default() },
+            update.version,
             record.current_metadata().map(metadata_to_wire),
             update.age,
         )
@@ -241,7 +238,7 @@ wire_as!(
             services: services.into_vec(),
             wire,
         }));
-        let heartbeat = HeartbeatState { generation: standing.generation, version };
-        Ok(RecordUpdate { record: Record { name, standing, heartbeat, metadata }, age })
+        let record = Arc::new(Record { name, standing, metadata });
+        Ok(RecordUpdate { record, version, age })
     }
 );

@@ -1,6 +1,7 @@
 //! Questions about the cluster, answered from outside of it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use rumord::member::{NodeName, Status};
 use rumord::protocol::{Event, EventKind, MemberEvent, Stats};
@@ -62,7 +63,7 @@ impl World {
     #[must_use]
     pub fn matrix(&self) -> Vec<(ProcessId, Vec<(NodeName, Status)>)> {
         let row = |process: &Process| {
-            let shown = |record: &rumord::member::Record| {
+            let shown = |record: &Arc<rumord::member::Record>| {
                 let status = process.node.status_of(&record.name)?;
                 Some((record.name.clone(), status))
             };

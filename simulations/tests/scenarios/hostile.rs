@@ -20,6 +20,7 @@ fn templates(world: &World, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
         .records()
         .map(|record| wire::RecordUpdate {
             record: record.clone(),
+            version: rumord::member::Version(7),
             age: wire::Age(rng.random_range(0..3)),
         })
         .collect();
