@@ -46,7 +46,7 @@ impl Node {
         if opened && probe.purpose == Purpose::Case {
             // The case it was sent for is closed: by a proof of life, and then it was lost, or by a
             // death, which says nothing about the network.
-            if self.is_active(member) {
+            if self.table.is_active(member) {
                 self.misses.missed();
             }
             return;
@@ -68,14 +68,8 @@ impl Node {
         self.judge(member, out);
     }
 
-    fn is_active(&self, member: NameHash) -> bool {
-        self.table
-            .get(member)
-            .is_some_and(|entry| entry.record.standing.status.is_active())
-    }
-
     fn open_case(&mut self, member: NameHash, probe: &Probe) -> bool {
-        if !self.is_active(member)
+        if !self.table.is_active(member)
             || self.cases.len() >= CASES_MAX
             || !self.knows_the_cluster(member)
         {
@@ -89,10 +83,10 @@ impl Node {
     /// Whether enough members beside the accused have answered this node for its word to mean
     /// anything: a newcomer whose packets nobody answers must not accuse the cluster.
     fn knows_the_cluster(&self, accused: NameHash) -> bool {
-        let others = self.table.active().len() - usize::from(self.is_active(accused));
+        let others = self.table.active().len() - usize::from(self.table.is_active(accused));
         let needed = others.min(2);
         let answered = self.contacts.iter().filter(|&(&member, contact)| {
-            member != accused && contact.answered_at.is_some() && self.is_active(member)
+            member != accused && contact.answered_at.is_some() && self.table.is_active(member)
         });
         answered.take(needed).count() == needed
     }
@@ -106,7 +100,7 @@ impl Node {
             other != member
                 && answered.is_some_and(|at| self.now.since(at) <= recent)
                 && !self.cases.contains_key(&other)
-                && self.is_active(other)
+                && self.table.is_active(other)
         });
         Circumstances {
             cluster,

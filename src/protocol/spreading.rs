@@ -195,7 +195,7 @@ impl Node {
             .heartbeats_per_message
             .min(cargo.room / HEARTBEAT_BYTES_MAX);
         let active = self.table.active();
-        let start = active.partition_point(|&member| member <= self.heartbeat_cursor);
+        let start = self.table.ring_after(self.heartbeat_cursor);
         let mut cursor = self.heartbeat_cursor;
         let mut picked = Vec::new();
         // A bounded look: members without a recent heartbeat are passed over.
@@ -382,7 +382,7 @@ impl Node {
         if active.len() <= round.random + round.ring {
             return active.to_vec();
         }
-        let start = active.partition_point(|&member| member < self.local.hash);
+        let start = self.table.ring_after(self.local.hash);
         let mut peers: Vec<NameHash> = (0..round.ring)
             .map(|step| active[(start + round.ring_offset + step) % active.len()])
             .collect();

@@ -190,6 +190,22 @@ impl<A> Table<A> {
         self.active.members()
     }
 
+    /// Whether `member` is among the active ones.
+    #[must_use]
+    pub fn is_active(&self, member: NameHash) -> bool {
+        self.active.position(member).is_ok()
+    }
+
+    /// Where on the ring of active members the first one after `member` stands; the length of the
+    /// ring after the last.
+    #[must_use]
+    pub fn ring_after(&self, member: NameHash) -> usize {
+        match self.active.position(member) {
+            Ok(position) => position + 1,
+            Err(position) => position,
+        }
+    }
+
     /// Dead members, those that left excepted, sorted.
     #[must_use]
     pub fn dead(&self) -> &[NameHash] {

@@ -184,7 +184,7 @@ impl Node {
             entry.is_none_or(|entry| entry.isolated_verdict)
         };
         let reached = |member| self.address_of(member) == Some(address) && !given_up(member);
-        (active.binary_search(&probably).is_ok() && reached(probably))
+        (self.table.is_active(probably) && reached(probably))
             || active.iter().any(|&member| reached(member))
     }
 }

@@ -1,3 +1,5 @@
+//! The table under claims in odd orders, repeated verdicts and old deaths.
+
 use super::*;
 use crate::member::{Generation, Incarnation, NodeId};
 
