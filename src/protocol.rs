@@ -46,7 +46,7 @@ use crate::time::Instant;
 use crate::wire::{self, Age, ClusterTag, RecordUpdate};
 
 pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
-pub use config::{Config, ConfigError, Schedule};
+pub use config::{Config, ConfigError, Schedule, Spreading};
 pub use input::{Bootstrap, Identity, Input, NodeError};
 pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, Outbox, RefusalReason,
@@ -247,7 +247,7 @@ impl Node {
             health: Health::new(config.late_threshold, 2 * config.probe_period),
             contact_at: Instant::ORIGIN,
             isolated: false,
-            news: Dissemination::default(),
+            news: Dissemination::new(config.spreading),
             push_budget: ByteBucket::new(config.push_rate, config.push_burst, now),
             pushed_at: Instant::ORIGIN,
             heartbeat_cursor: NameHash::MIN,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand::seq::SliceRandom;
 
 use super::case::{Case, Circumstances, Phase, Verdict};
+use super::config::Spreading;
 use super::health::Punctuality;
 use super::loss;
 use super::probe::{Probe, Purpose};
@@ -70,6 +71,7 @@ impl Node {
 
     fn open_case(&mut self, member: NameHash, probe: &Probe) -> bool {
         if !self.table.is_active(member)
+            || self.config.spreading == Spreading::Infection
             || self.cases.len() >= CASES_MAX
             || !self.knows_the_cluster(member)
         {

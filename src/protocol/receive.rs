@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::config::Spreading;
 use super::probe::Purpose;
 use super::probing::probe_kind;
 use super::repair::Comparison;
@@ -109,7 +110,11 @@ impl Node {
         self.hear_period(ping.sender.member, ping.period, Duration::ZERO);
         self.take_gossip(&ping.gossip, out);
         let differs = ping.gossip.fingerprint.0 != self.table.fingerprint();
-        let fill = if differs { Fill::Recent } else { Fill::Riders };
+        let fill = if differs && self.config.spreading == Spreading::Prompt {
+            Fill::Recent
+        } else {
+            Fill::Riders
+        };
         let gossip = self.gossip(Some(ping.sender.member), budget, Flags { quiet }, fill);
         Message::Ack(Ack {
             sender: self.sender(),
@@ -188,6 +193,9 @@ impl Node {
         (quiet, learnt): (bool, usize),
         out: &mut Outbox,
     ) {
+        if self.config.spreading == Spreading::Infection {
+            return;
+        }
         let comparison = if gossip.fingerprint.0 == self.table.fingerprint() {
             Comparison::Equal
         } else if quiet && gossip.flags.quiet {
