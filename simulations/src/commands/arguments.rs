@@ -1,11 +1,34 @@
 //! Values of arguments that several commands take.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::Args;
 use rumord::protocol::Schedule;
 
 use crate::world::{TAMPERING_WORDS, Tampering};
+
+/// How many runs go on at once, and where their results go.
+#[derive(Debug, Args)]
+pub struct Running {
+    /// Threads; the output is the same for every number of them
+    #[arg(long, default_value_t = 2)]
+    pub threads: usize,
+    /// Directory for what is written: JSON lines and pictures, named like the command
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+}
+
+/// Flags of commands whose runs are numbered from a first seed.
+#[derive(Debug, Args)]
+pub struct Seeded {
+    /// The seed of the first run; the next run has the next seed
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub running: Running,
+}
 
 /// A range of numbers, both ends included: `1..200`, or one number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

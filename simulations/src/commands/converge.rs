@@ -1,12 +1,11 @@
 //! `converge`.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{Span, loss};
+use super::arguments::{Seeded, Span, loss};
 use super::{Trouble, files};
 use crate::converge::{Times, Trial, converge};
 use crate::fit::{Line, Sample};
@@ -29,15 +28,8 @@ pub struct ConvergeArguments {
     /// Runs; each has 50 changes, fewer above 81 members
     #[arg(long, default_value_t = 20)]
     runs: usize,
-    /// The seed
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Threads; the output is the same for every number of them
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Where to write converge.jsonl and converge.svg
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    seeded: Seeded,
 }
 
 struct Row {
@@ -67,7 +59,7 @@ pub fn converge_all(arguments: &ConvergeArguments, out: &mut impl Write) -> Resu
         let line = fits.first().map(|fit| &fit.line);
         series.extend(draw(loss, place, &of_loss, line));
     }
-    let directory = arguments.out.as_deref();
+    let directory = arguments.seeded.running.out.as_deref();
     files::write(directory, "converge.jsonl", &files::lines(&records))?;
     files::write(directory, "converge.svg", &chart(&sizes, series).draw())?;
     match rows.iter().map(|row| row.times.lost).sum::<usize>() {
@@ -86,19 +78,24 @@ fn measure(arguments: &ConvergeArguments, sizes: &[usize]) -> Vec<Row> {
             nodes,
             loss,
             runs: arguments.runs.max(1),
-            seed: arguments.seed,
+            seed: arguments.seeded.seed,
         }));
     }
     let mut rows = Vec::new();
-    in_order(&trials, arguments.threads, converge, |&trial, times| {
-        super::show_progress(rows.len() + 1, trials.len());
-        let sample = Sample::new(times.milliseconds.clone());
-        rows.push(Row {
-            trial,
-            sample,
-            times,
-        });
-    });
+    in_order(
+        &trials,
+        arguments.seeded.running.threads,
+        converge,
+        |&trial, times| {
+            super::show_progress(rows.len() + 1, trials.len());
+            let sample = Sample::new(times.milliseconds.clone());
+            rows.push(Row {
+                trial,
+                sample,
+                times,
+            });
+        },
+    );
     rows
 }
 

@@ -1,14 +1,13 @@
 //! `detect`.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use rumord::protocol::{Config, Schedule};
 use serde_json::{Value, json};
 
-use super::arguments::{loss, schedule};
+use super::arguments::{Seeded, loss, schedule};
 use super::{Trouble, files};
 use crate::detect::{Finding, Watchfulness, detect};
 use crate::fit::Sample;
@@ -34,15 +33,8 @@ pub struct DetectArguments {
     /// Who probes whom: slots or round-robin
     #[arg(long, value_parser = schedule, default_value = "slots")]
     schedule: Schedule,
-    /// The seed of the first run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Threads; the output is the same for every number of them
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Where to write detect.jsonl and detect.svg
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    seeded: Seeded,
 }
 
 /// Crashes one member in each run, and tells how long it took to be found.
@@ -66,7 +58,7 @@ pub fn detect_all(arguments: &DetectArguments, out: &mut impl Write) -> Result<(
         highest = highest.max(declared.quantile(1.0));
         series.push((place, loss, declared));
     }
-    let directory = arguments.out.as_deref();
+    let directory = arguments.seeded.running.out.as_deref();
     files::write(directory, "detect.jsonl", &files::lines(&records))?;
     files::write(
         directory,
@@ -80,7 +72,8 @@ pub fn detect_all(arguments: &DetectArguments, out: &mut impl Write) -> Result<(
 }
 
 fn measure(arguments: &DetectArguments, loss: f64) -> Vec<(u64, Finding)> {
-    let seeds: Vec<u64> = (arguments.seed..arguments.seed + arguments.runs.max(1)).collect();
+    let seeds: Vec<u64> =
+        (arguments.seeded.seed..arguments.seeded.seed + arguments.runs.max(1)).collect();
     let work = |&seed: &u64| {
         detect(&Watchfulness {
             nodes: arguments.nodes,
@@ -90,10 +83,15 @@ fn measure(arguments: &DetectArguments, loss: f64) -> Vec<(u64, Finding)> {
         })
     };
     let mut findings = Vec::new();
-    in_order(&seeds, arguments.threads, work, |&seed, finding| {
-        findings.push((seed, finding));
-        super::show_progress(findings.len(), seeds.len());
-    });
+    in_order(
+        &seeds,
+        arguments.seeded.running.threads,
+        work,
+        |&seed, finding| {
+            findings.push((seed, finding));
+            super::show_progress(findings.len(), seeds.len());
+        },
+    );
     findings
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{Span, fault_numbers, tampering};
+use super::arguments::{Running, Span, fault_numbers, tampering};
 use super::{Trouble, files};
 use crate::parallel::in_order;
 use crate::swarm::{COVERING_SEEDS, Coverage, Failure, Manner, Plan, Report, attempt, try_seed};
@@ -19,12 +19,8 @@ pub struct SwarmArguments {
     /// Seeds, as A..B with both included; everything about a run is drawn from its seed
     #[arg(long, default_value = "1..200")]
     seeds: Span,
-    /// Threads; the output is the same for every number of them
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Where to write swarm.jsonl and a file per failing seed
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    running: Running,
     /// How to break the nodes on purpose: the swarm must notice
     #[arg(long, value_parser = tampering, default_value = "none")]
     broken: Tampering,
@@ -56,7 +52,7 @@ pub fn swarm(arguments: &SwarmArguments, out: &mut impl Write) -> Result<(), Tro
     let mut gathered = Gathered::default();
     let mut written = Ok(());
     let work = |&seed: &u64| try_seed(seed, manner);
-    in_order(&seeds, arguments.threads, work, |_, report| {
+    in_order(&seeds, arguments.running.threads, work, |_, report| {
         if written.is_ok() {
             written = gathered.take(&report, arguments, out);
         }
@@ -64,7 +60,7 @@ pub fn swarm(arguments: &SwarmArguments, out: &mut impl Write) -> Result<(), Tro
     });
     written?;
     files::write(
-        arguments.out.as_deref(),
+        arguments.running.out.as_deref(),
         "swarm.jsonl",
         &files::lines(&gathered.records),
     )?;
@@ -177,7 +173,11 @@ fn tell_failure(
     )?;
     let saved = json!({"seed": plan.seed, "faults": kept, "broken": broken});
     let name = format!("seed-{}.json", plan.seed);
-    files::write(arguments.out.as_deref(), &name, &format!("{saved}\n"))
+    files::write(
+        arguments.running.out.as_deref(),
+        &name,
+        &format!("{saved}\n"),
+    )
 }
 
 fn word_of(tampering: Tampering) -> &'static str {
