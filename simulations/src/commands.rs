@@ -5,6 +5,7 @@ mod arguments;
 mod converge;
 mod detect;
 mod files;
+mod measurement;
 mod scenario;
 mod swarm;
 
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use arguments::Span;
+use measurement::perform;
 
 /// rumord's protocol in virtual time.
 #[derive(Debug, Parser)]
@@ -80,20 +82,20 @@ impl From<std::io::Error> for Trouble {
 /// use.
 pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Trouble> {
     match &command_line.command {
-        Command::Swarm(arguments) => swarm::swarm(arguments, out),
+        Command::Swarm(arguments) => perform(arguments, out),
         Command::Replay(arguments) => swarm::replay(arguments, out),
-        Command::Converge(arguments) => converge::converge_all(arguments, out),
-        Command::Detect(arguments) => detect::detect_all(arguments, out),
+        Command::Converge(arguments) => perform(arguments, out),
+        Command::Detect(arguments) => perform(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
     }
 }
 
 /// On the terminal only, so that what is kept stays the same.
-fn show_progress(done: usize, all: usize) {
+fn show_progress(name: &str, done: usize, all: usize) {
     let mut terminal = std::io::stderr();
     if terminal.is_terminal() {
         let end = if done == all { "\n" } else { "" };
         // A terminal that cannot show it hinders nobody.
-        let _ = write!(terminal, "\r{done} of {all}{end}");
+        let _ = write!(terminal, "\r{name}: {done} of {all}{end}");
     }
 }

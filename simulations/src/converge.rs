@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rumord::protocol::Config;
+use serde::{Deserialize, Serialize};
 
 use crate::forks::{Consumer, fork};
 use crate::link::Link;
@@ -22,16 +23,14 @@ const CHANGES_MAX: usize = 50;
 /// See [`CHANGES_MAX`].
 const CHANGES_TIMES_SIZE: usize = 4096;
 
-/// What is measured.
+/// One run: a cluster of its own, and changes in it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Trial {
     /// Members.
     pub nodes: usize,
     /// Share of datagrams that is lost, 0 to 1.
     pub loss: f64,
-    /// How many runs' worth of changes.
-    pub runs: usize,
-    /// The seed.
+    /// The seed of this run.
     pub seed: u64,
 }
 
@@ -39,19 +38,20 @@ impl Trial {
     /// How many changes it measures.
     #[must_use]
     pub fn changes(&self) -> usize {
-        self.runs * (CHANGES_TIMES_SIZE / self.nodes.max(1)).clamp(1, CHANGES_MAX)
+        (CHANGES_TIMES_SIZE / self.nodes.max(1)).clamp(1, CHANGES_MAX)
     }
 }
 
-/// One trial's times, in milliseconds.
-#[derive(Clone, PartialEq, Debug)]
+/// What one trial has shown.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Times {
-    /// Until all knew, for each change.
+    /// Until all knew, in milliseconds, for each change.
     pub milliseconds: Vec<f64>,
     /// Changes that somebody had not heard of in time.
     pub lost: usize,
-    /// Datagrams sent per member and change, the pings of that time included.
-    pub datagrams: f64,
+    /// Datagrams that all members sent in the time of all changes, their pings included.
+    pub datagrams: u64,
 }
 
 /// Runs one trial: members that know each other from the start, and one change after another,
@@ -90,10 +90,9 @@ pub fn converge(trial: &Trial) -> Times {
         }
         world.run_for(GAP);
     }
-    let sent = (world.tally().sent - before) as f64;
     Times {
-        lost,
-        datagrams: sent / trial.changes() as f64 / trial.nodes as f64,
         milliseconds,
+        lost,
+        datagrams: world.tally().sent - before,
     }
 }

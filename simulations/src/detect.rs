@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rumord::protocol::{Config, EventKind};
 use rumord::time::Instant;
+use serde::{Deserialize, Serialize};
 
 use crate::forks::{Consumer, fork};
 use crate::link::Link;
@@ -36,7 +37,8 @@ pub struct Watchfulness {
 }
 
 /// What one run has shown.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Finding {
     /// From the crash until somebody suspected it, in seconds.
     pub suspected: Option<f64>,

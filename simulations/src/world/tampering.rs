@@ -8,6 +8,7 @@ use rumord::protocol::Node;
 use rumord::wire::{
     self, Age, Carrier, ClusterTag, Gossip, List, Message, Sender, StatusUpdate, Table, Update,
 };
+use serde::{Deserialize, Serialize};
 
 /// Words of all ways, in their order.
 pub const TAMPERING_WORDS: [&str; 4] = [
@@ -18,7 +19,8 @@ pub const TAMPERING_WORDS: [&str; 4] = [
 ];
 
 /// How nodes are broken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tampering {
     /// They are not.
     None,
