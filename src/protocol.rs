@@ -72,6 +72,7 @@ use round_robin::RoundRobin;
 use round_trip::RoundTrip;
 use slots::{PeriodStart, Slots};
 use streams::Exchange;
+pub use table::Roster;
 use table::Table;
 use timers::{Timer, Timers};
 use wall_clock::WallClock;

@@ -1,15 +1,18 @@
 //! Joining: asking to be admitted, and admitting others without giving a name away twice.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::dissemination::{Form, Urgency};
 use super::join_book::JoinState;
 use super::probe::Purpose;
+use super::table::Roster;
 use super::updates::Source;
-use super::{Event, JoinOutcome, Life, Node, Outbox, RefusalReason, Rejection, StreamId, Timer};
-use crate::member::{Generation, Metadata, NameHash, Record, Standing, Version};
+use super::{
+    ArrivalWindow, Event, JoinOutcome, Life, Node, Outbox, RefusalReason, Rejection, StreamId,
+    Timer,
+};
+use crate::member::{Generation, Metadata, NameHash, Standing, Version};
 use crate::time::Instant;
 use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded};
 
@@ -27,22 +30,17 @@ pub(super) struct Admission {
 }
 
 impl Node {
-    /// Takes `records` as known already, without news, events or questions, and the node as ready.
+    /// Takes the members of `roster` as known already, without news, events or questions, and the
+    /// node as ready.
     ///
     /// A hook for simulators, which start large clusters with full tables: that a cluster of
-    /// thousands comes together by joining takes longer than what is to be looked at. To be called
-    /// once, before the first input; in the order of the name hashes it is quickest.
-    pub fn preload(&mut self, records: &[Arc<Record>]) {
-        self.table.reserve(records.len());
-        for record in records {
-            if record.name.hash() != self.local.hash {
-                self.merge(&RecordUpdate {
-                    record: Arc::clone(record),
-                    version: Version(1),
-                    age: Age(0),
-                });
-            }
-        }
+    /// thousands comes together by joining takes longer than what is to be looked at.
+    ///
+    /// # Panics
+    /// The node has heard of somebody before.
+    pub fn preload(&mut self, roster: &Roster) {
+        let no_arrivals = ArrivalWindow::new(self.config.probe_period);
+        self.table.enrol(self.now, roster, no_arrivals);
         self.become_ready();
         self.on_members_changed();
     }

@@ -89,7 +89,8 @@ impl Node {
             && self
                 .answered_at(sender.member)
                 .is_some_and(|at| self.now.since(at) <= self.config.pause_tolerance);
-        if proven {
+        let trusting = self.config.spreading == Spreading::Infection;
+        if proven || trusting {
             self.datagram_budget()
         } else {
             bytes.min(self.datagram_budget())

@@ -119,6 +119,35 @@ pub struct Change {
     pub metadata: bool,
 }
 
+/// Alive members that many nodes of a simulation begin with, sorted and hashed once for all.
+#[derive(Debug)]
+pub struct Roster {
+    members: Vec<(Arc<Record>, u64)>,
+}
+
+impl Roster {
+    /// A roster of these members; each counts as having sent its first heartbeat.
+    ///
+    /// # Panics
+    /// Two have one name, or one is not active.
+    #[must_use]
+    pub fn new(records: impl IntoIterator<Item = Arc<Record>>) -> Self {
+        let hashed = records.into_iter().map(|record| {
+            assert!(record.standing.status.is_active(), "{}", record.name);
+            let hash = record_hash(&record);
+            (record, hash)
+        });
+        let mut members: Vec<_> = hashed.collect();
+        let member = |entry: &(Arc<Record>, u64)| entry.0.name.hash();
+        members.sort_by_key(member);
+        let twice = members
+            .windows(2)
+            .find(|pair| member(&pair[0]) == member(&pair[1]));
+        assert!(twice.is_none(), "{twice:?}");
+        Roster { members }
+    }
+}
+
 /// The records of all members, the own one included.
 #[derive(Debug)]
 pub struct Table<A> {
@@ -237,11 +266,34 @@ impl<A> Table<A> {
         self.changed_at
     }
 
-    /// Makes room for `members` in all, exactly.
-    pub fn reserve(&mut self, members: usize) {
-        let more = members.saturating_sub(self.entries.len());
-        self.entries.reserve_exact(more);
-        self.active.reserve(more);
+    /// Takes the members of `roster` in, as if each had been learnt now.
+    ///
+    /// # Panics
+    /// The table knows somebody beside the local member already.
+    pub fn enrol(&mut self, now: Instant, roster: &Roster, no_arrivals: A)
+    where
+        A: Copy,
+    {
+        assert!(self.size() == 1 && self.gone.members().is_empty());
+        self.entries.reserve_exact(roster.members.len());
+        self.active.reserve(roster.members.len());
+        for (record, hash) in &roster.members {
+            let member = record.name.hash();
+            if member == self.local {
+                continue;
+            }
+            self.active.push(member, self.entries.len());
+            self.entries.push(Entry {
+                record: Arc::clone(record),
+                version: Version(1),
+                counted_at: now,
+                since: now,
+                listed: true,
+                isolated_verdict: false,
+                arrivals: no_arrivals,
+            });
+            self.note_change(now, 0, *hash);
+        }
     }
 
     /// Merges what is told. `None` when nothing changed that a reader would see, or when it is

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand::{Rng, RngExt};
 use rumord::member::{Generation, NodeId, NodeName};
-use rumord::protocol::{Bootstrap, Identity, Input, Node};
+use rumord::protocol::{Bootstrap, Identity, Input, Node, Roster};
 use rumord::time::Instant;
 
 use super::{EPOCH, World};
@@ -250,16 +250,13 @@ impl World {
         let nodes: Vec<ProcessId> = (1..=count)
             .map(|n| self.start(Start::named(&format!("n{n}"))))
             .collect();
-        let mut records: Vec<_> = nodes
-            .iter()
-            .filter_map(|&id| {
-                let process = &self.processes[id.0];
-                process.node.record_of(&process.name).cloned()
-            })
-            .collect();
-        records.sort_by_key(|record| record.name.hash());
+        let own_record = |&id: &ProcessId| {
+            let process = &self.processes[id.0];
+            process.node.record_of(&process.name).cloned()
+        };
+        let roster = Roster::new(nodes.iter().filter_map(own_record));
         for &id in &nodes {
-            self.processes[id.0].node.preload(&records);
+            self.processes[id.0].node.preload(&roster);
             self.arm(id);
         }
         self.changes += 1;

@@ -33,6 +33,9 @@ impl Index {
     /// # Errors
     /// It is not there.
     pub fn position(&self, member: NameHash) -> Result<usize, usize> {
+        if self.members.last().is_none_or(|&last| last < member) {
+            return Err(self.members.len());
+        }
         let (from, to) = self.neighbourhood(member);
         match self.members[from..to].binary_search(&member) {
             Ok(step) => Ok(from + step),
@@ -77,6 +80,13 @@ impl Index {
                 self.places.insert(position, place);
             }
         }
+    }
+
+    /// Takes in a member that comes after all others.
+    pub fn push(&mut self, member: NameHash, place: usize) {
+        debug_assert!(self.members.last().is_none_or(|&last| last < member));
+        self.members.push(member);
+        self.places.push(place as u32);
     }
 
     /// Takes `member` out, if it is there.
