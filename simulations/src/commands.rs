@@ -6,11 +6,12 @@ mod converge;
 mod detect;
 mod files;
 mod measurement;
+mod progress;
 mod scenario;
 mod swarm;
 
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -87,15 +88,5 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Converge(arguments) => perform(arguments, out),
         Command::Detect(arguments) => perform(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
-    }
-}
-
-/// On the terminal only, so that what is kept stays the same.
-fn show_progress(name: &str, done: usize, all: usize) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let end = if done == all { "\n" } else { "" };
-        // A terminal that cannot show it hinders nobody.
-        let _ = write!(terminal, "\r{name}: {done} of {all}{end}");
     }
 }
