@@ -1,5 +1,5 @@
-//! A bar on the terminal while runs are made. Files and pipes see nothing of it, and no output
-//! depends on it: it shows the time of the wall.
+//! A bar on the terminal while runs are made; it goes when they are over. Files and pipes see
+//! nothing of it, and no output depends on it: it shows the time of the wall.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Progress {
         let bar = ProgressBar::new(runs as u64)
             .with_style(style.progress_chars("=> "))
             .with_prefix(what)
-            .with_finish(ProgressFinish::Abandon);
+            .with_finish(ProgressFinish::AndClear);
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
