@@ -6,11 +6,15 @@ mod converge;
 mod detect;
 mod files;
 mod measurement;
+mod part;
+mod progress;
 mod scenario;
+mod shard;
 mod swarm;
+mod sweep;
 
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +44,15 @@ enum Command {
     Converge(converge::ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(detect::DetectArguments),
+    /// One part of swarm, converge or detect, for several machines
+    ///
+    /// `sweep --shard 0/4 detect --nodes 128 --out DIR` makes every fourth run of that command and
+    /// leaves what they showed in DIR/detect-0-of-4.jsonl; `merge DIR` reports on all parts. The
+    /// exit code says whether the runs of this part have kept all promises; the file is written
+    /// either way.
+    Sweep(sweep::SweepArguments),
+    /// The report on all parts of a sweep, the same bytes as from one process
+    Merge(sweep::MergeArguments),
     /// A story with figures and bounds; lists them without a name
     Scenario(scenario::ScenarioArguments),
 }
@@ -86,16 +99,8 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Replay(arguments) => swarm::replay(arguments, out),
         Command::Converge(arguments) => perform(arguments, out),
         Command::Detect(arguments) => perform(arguments, out),
+        Command::Sweep(arguments) => sweep::sweep(arguments, out),
+        Command::Merge(arguments) => sweep::merge(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
-    }
-}
-
-/// On the terminal only, so that what is kept stays the same.
-fn show_progress(name: &str, done: usize, all: usize) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let end = if done == all { "\n" } else { "" };
-        // A terminal that cannot show it hinders nobody.
-        let _ = write!(terminal, "\r{name}: {done} of {all}{end}");
     }
 }

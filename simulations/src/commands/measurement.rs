@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::Trouble;
 use super::arguments::Running;
+use super::progress::Progress;
 use crate::parallel::in_order;
 
 /// Where a report goes.
@@ -87,15 +88,16 @@ pub fn measure<M: Measurement>(
     mut show: impl FnMut(&M::Run, &M::Finding) -> Result<(), Trouble>,
 ) -> Result<Vec<Found<M>>, Trouble> {
     let threads = measurement.running().threads;
+    let progress = Progress::of(M::NAME, runs.len());
     let mut findings = Vec::with_capacity(runs.len());
     let mut shown = Ok(());
     let work = |run: &M::Run| measurement.measure(run);
     in_order(&runs, threads, work, |run, finding| {
         if shown.is_ok() {
-            shown = show(run, &finding);
+            shown = progress.aside(|| show(run, &finding));
         }
         findings.push(finding);
-        super::show_progress(M::NAME, findings.len(), runs.len());
+        progress.advance();
     });
     shown?;
     Ok(runs.into_iter().zip(findings).collect())

@@ -16,7 +16,7 @@ pub fn printed(arguments: &[&str]) -> (String, Option<String>) {
 }
 
 /// A directory of this test's own, empty.
-fn directory(name: &str) -> std::path::PathBuf {
+pub fn directory(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("rumord-sim-{}-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     path

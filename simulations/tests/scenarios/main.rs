@@ -19,3 +19,4 @@ mod restarting;
 mod spreading;
 mod stage;
 mod swarm;
+mod sweeping;
