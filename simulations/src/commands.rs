@@ -2,6 +2,7 @@
 //! arguments, on any number of threads.
 
 mod arguments;
+mod compare;
 mod converge;
 mod detect;
 mod files;
@@ -38,6 +39,8 @@ enum Command {
     Converge(converge::ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(detect::DetectArguments),
+    /// The same measures on foca 2.0 in the same world, and the formulas of SWIM
+    Compare(compare::CompareArguments),
     /// A story with figures and bounds; lists them without a name
     Scenario(scenario::ScenarioArguments),
 }
@@ -84,6 +87,7 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Replay(arguments) => swarm::replay(arguments, out),
         Command::Converge(arguments) => converge::converge_all(arguments, out),
         Command::Detect(arguments) => detect::detect_all(arguments, out),
+        Command::Compare(arguments) => compare::compare(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
     }
 }

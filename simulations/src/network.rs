@@ -93,6 +93,8 @@ pub enum Sending {
 pub struct Tally {
     /// Datagrams sent.
     pub sent: u64,
+    /// Payload bytes of the datagrams sent.
+    pub bytes: u64,
     /// Copies made by links.
     pub duplicated: u64,
     /// Datagrams handed to a node.
@@ -203,6 +205,7 @@ impl Network {
     /// A node sends `packet`.
     pub fn send(&mut self, now: Instant, packet: Packet) -> Sending {
         self.tally.sent += 1;
+        self.tally.bytes += packet.payload.len() as u64;
         self.resend(now, packet)
     }
 

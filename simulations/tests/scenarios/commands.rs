@@ -15,8 +15,8 @@ pub fn printed(arguments: &[&str]) -> (String, Option<String>) {
     (text, trouble.map(|trouble| trouble.to_string()))
 }
 
-/// A directory of this test's own, empty.
-fn directory(name: &str) -> std::path::PathBuf {
+/// A directory of one test's own, empty.
+pub fn directory(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("rumord-sim-{}-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     path
