@@ -148,8 +148,8 @@ impl Runtime<Identity> for Surroundings<'_> {
             payload: data.to_vec(),
             content: Content::Intact,
         };
-        if let Sending::UnderWay(arrivals) = self.network.send(self.now, packet) {
-            for (at, packet) in arrivals {
+        if let Sending::UnderWay(arrival, again) = self.network.send(self.now, packet) {
+            for (at, packet) in std::iter::once(arrival).chain(again.map(|copy| *copy)) {
                 self.queue
                     .push(at, Class::Delivery, Happening::Datagram(packet));
             }
