@@ -2,6 +2,7 @@
 //! arguments, on any number of threads.
 
 mod arguments;
+mod compare;
 mod converge;
 mod detect;
 mod files;
@@ -53,6 +54,8 @@ enum Command {
     Sweep(sweep::SweepArguments),
     /// The report on all parts of a sweep, the same bytes as from one process
     Merge(sweep::MergeArguments),
+    /// The same measures on foca 2.0 in the same world, and the formulas of SWIM
+    Compare(compare::CompareArguments),
     /// A story with figures and bounds; lists them without a name
     Scenario(scenario::ScenarioArguments),
 }
@@ -101,6 +104,7 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Detect(arguments) => perform(arguments, out),
         Command::Sweep(arguments) => sweep::sweep(arguments, out),
         Command::Merge(arguments) => sweep::merge(arguments, out),
+        Command::Compare(arguments) => compare::compare(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
     }
 }

@@ -21,6 +21,7 @@
 //! | [`scenarios`] | stories with figures and bounds |
 //! | [`converge`] | how long one change takes until all know it |
 //! | [`detect`] | how long a crash takes to be found, and mistakes |
+//! | [`compare`] | the same measures on another protocol, in the same world |
 //! | [`fit`], [`svg`] | figures about figures, and pictures of them |
 //! | [`commands`] | all of it from the command line |
 //! | [`parallel`] | independent runs on several threads |
@@ -38,6 +39,7 @@
 
 pub mod checker;
 pub mod commands;
+pub mod compare;
 pub mod converge;
 pub mod detect;
 pub mod fit;

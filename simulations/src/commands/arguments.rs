@@ -10,6 +10,7 @@ use rumord::protocol::Schedule;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Trouble;
+use crate::compare::measures;
 use crate::world::{TAMPERING_WORDS, Tampering};
 
 /// How many runs go on at once, and where their results go.
@@ -177,6 +178,24 @@ pub fn loss(text: &str) -> Result<f64, String> {
     } else {
         Err(format!("{share} is out of range; loss is 0 to 0.9"))
     }
+}
+
+/// A number of members that can be taken apart into halves and quarters.
+pub fn members(text: &str) -> Result<usize, String> {
+    let count: usize = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a number"))?;
+    match count {
+        4.. => Ok(count),
+        _ => Err(format!("{count} members are too few; give 4 or more")),
+    }
+}
+
+/// The word of a measure.
+pub fn measure(word: &str) -> Result<&'static str, String> {
+    let words = measures::ALL.map(|measure| measure.word);
+    let known = words.into_iter().find(|&known| known == word);
+    known.ok_or_else(|| format!("{word:?} is no measure; take some of {words:?}"))
 }
 
 #[cfg(test)]

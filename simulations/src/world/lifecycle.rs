@@ -340,6 +340,15 @@ impl World {
         self.changes += 1;
     }
 
+    /// Who listens at `address`. Most often the number in it says so, and nothing is looked up.
+    pub(super) fn listener(&self, address: SocketAddr) -> Option<ProcessId> {
+        let numbered = owner(address).and_then(|id| self.processes.get(id.0));
+        match numbered {
+            Some(process) if process.address == address && process.is_up() => Some(process.id),
+            _ => self.listeners.get(&address).copied(),
+        }
+    }
+
     fn wall_clock(&self) -> Duration {
         EPOCH + self.now.since(Instant::ORIGIN)
     }
@@ -350,4 +359,14 @@ fn unused_address(id: ProcessId) -> SocketAddr {
     let number = id.0 as u32 + 1;
     let [_, a, b, c] = number.to_be_bytes();
     ([10, a, b, c], PORT).into()
+}
+
+/// The process that has `address` as [`unused_address`] gives them.
+fn owner(address: SocketAddr) -> Option<ProcessId> {
+    let SocketAddr::V4(address) = address else {
+        return None;
+    };
+    let [_, a, b, c] = address.ip().octets();
+    let number = u32::from_be_bytes([0, a, b, c]);
+    number.checked_sub(1).map(|place| ProcessId(place as usize))
 }

@@ -5,6 +5,7 @@
 
 mod clusters;
 mod commands;
+mod comparing;
 mod crashing;
 mod hostile;
 mod joining;
