@@ -9,7 +9,7 @@ use super::config::Spreading;
 use super::health::Punctuality;
 use super::loss;
 use super::probe::{Probe, Purpose};
-use super::stats::{SuspicionOutcome, count};
+use super::stats::SuspicionOutcome;
 use super::{Event, EventKind, Evidence, MemberEvent, Node, Outbox, Timer};
 use crate::member::{NameHash, Status};
 use crate::time::Instant;
@@ -276,7 +276,7 @@ impl Node {
         if let Some(case) = self.cases.get_mut(&member) {
             case.suspect(awake);
         }
-        count(&mut self.stats.suspicions, SuspicionOutcome::Raised);
+        self.stats.suspicions.add(SuspicionOutcome::Raised, 1);
         self.assert_status(member, Status::Suspect, evidence, out);
         self.send_accusation(member, out);
         self.timers.set(
@@ -341,7 +341,7 @@ impl Node {
             .remove(&member)
             .is_some_and(|case| case.phase != Phase::Open)
         {
-            count(&mut self.stats.suspicions, outcome);
+            self.stats.suspicions.add(outcome, 1);
         }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::health::Punctuality;
 use super::probe::{Probe, Purpose};
 use super::spreading::Fill;
-use super::stats::count;
 use super::streams::Exchange;
 use super::{Event, ExchangeId, Node, Outbox, ProbeKind, ProbeOutcome, StreamId, Timer};
 use crate::member::NameHash;
@@ -169,10 +168,9 @@ impl Node {
             return;
         }
         self.probes.close(seq);
-        count(
-            &mut self.stats.probes,
-            (probe_kind(probe.purpose), ProbeOutcome::Void),
-        );
+        self.stats
+            .probes
+            .add((probe_kind(probe.purpose), ProbeOutcome::Void), 1);
         let member = probe.target.member;
         if matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
             && self.target(member) == Some(probe.target)
@@ -187,15 +185,14 @@ impl Node {
         }
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => {
-                count(
-                    &mut self.stats.probes,
-                    (ProbeKind::Direct, ProbeOutcome::Missed),
-                );
+                self.stats
+                    .probes
+                    .add((ProbeKind::Direct, ProbeOutcome::Missed), 1);
                 self.on_miss(probe, out);
             }
             Purpose::Relayed { .. } | Purpose::Stream(_) => {
                 let key = (probe_kind(probe.purpose), ProbeOutcome::Missed);
-                count(&mut self.stats.probes, key);
+                self.stats.probes.add(key, 1);
             }
             Purpose::Relay {
                 requester,
@@ -234,9 +231,9 @@ impl Node {
         let kind = probe_kind(probe.purpose);
         if probe.timed_out {
             // Slow is not lost: it raises the timeout, not the miss rate.
-            count(&mut self.stats.probes, (kind, ProbeOutcome::Late));
+            self.stats.probes.add((kind, ProbeOutcome::Late), 1);
         } else {
-            count(&mut self.stats.probes, (kind, ProbeOutcome::Acked));
+            self.stats.probes.add((kind, ProbeOutcome::Acked), 1);
             self.misses.answered();
         }
         out.events.push(Event::ProbeAnswered(round_trip));

@@ -8,7 +8,7 @@ use super::probe::Purpose;
 use super::probing::probe_kind;
 use super::repair::Comparison;
 use super::spreading::Fill;
-use super::stats::{Direction, add, count};
+use super::stats::Direction;
 use super::{Node, Outbox, ProbeKind, ProbeOutcome, Rejection, Transport};
 use crate::member::NameHash;
 use crate::wire::{
@@ -46,18 +46,16 @@ impl Node {
 
     /// Counts dropped input.
     pub(super) fn reject(&mut self, reason: Rejection) {
-        count(&mut self.stats.rejected, reason);
+        self.stats.rejected.add(reason, 1);
     }
 
     /// Counts a message that came in.
     pub(super) fn count_received(&mut self, message: &Message, by: Transport, bytes: usize) {
-        let kind = message.kind().as_str();
-        count(&mut self.stats.messages, (Direction::Received, kind, by));
-        add(
-            &mut self.stats.bytes,
-            (Direction::Received, by),
-            bytes as u64,
-        );
+        let kind = message.kind();
+        self.stats.messages.add((Direction::Received, kind, by), 1);
+        self.stats
+            .bytes
+            .add((Direction::Received, by), bytes as u64);
     }
 
     fn on_message(&mut self, from: SocketAddr, bytes: usize, message: Message, out: &mut Outbox) {
@@ -290,7 +288,7 @@ impl Node {
         outcome: ProbeOutcome,
         out: &mut Outbox,
     ) {
-        count(&mut self.stats.probes, (ProbeKind::Relayed, outcome));
+        self.stats.probes.add((ProbeKind::Relayed, outcome), 1);
         self.hear_sender(relay);
         let now = self.now;
         if let Some(contact) = self.contact_mut(relay.member) {
@@ -314,7 +312,7 @@ impl Node {
         self.probes.close(answer.seq);
         self.timers.cancel(super::Timer::Probe(answer.seq));
         let kind = probe_kind(probe.purpose);
-        count(&mut self.stats.probes, (kind, ProbeOutcome::WrongTarget));
+        self.stats.probes.add((kind, ProbeOutcome::WrongTarget), 1);
         self.adopt_all(answer.updates.iter(), out);
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => self.on_miss(&probe, out),

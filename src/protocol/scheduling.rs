@@ -99,12 +99,13 @@ impl Node {
             .config
             .probe_period
             .mul_f64(f64::from(place.phase) / 65_536.0);
-        let at = self.now.before(passed + under_way);
+        let start = PeriodStart {
+            at: self.now.before(passed + under_way),
+            number: place.period,
+        };
         if let Some(contact) = self.contact_mut(member) {
-            contact.period_start = Some(PeriodStart {
-                at,
-                number: place.period,
-            });
+            contact.period_start = Some(start);
+            self.slots.heard(member, Some(start));
         }
     }
 }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::dissemination::{self, Form, Round};
-use super::stats::{Direction, Transport, add, count};
+use super::stats::{Direction, Transport};
 use super::table::Entry;
 use super::{ArrivalWindow, Node, Outbox, Timer, Transmit};
 use crate::member::{NameHash, Status};
 use crate::time::Instant;
 use crate::wire::{
     self, Centiseconds, Fingerprint, Flags, GenerationLow, Gossip, HEADER_BYTES, HeartbeatEntry,
-    List, Message, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender, StatusUpdate, Update,
+    List, Message, MessageKind, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender,
+    StatusUpdate, Update,
 };
 
 /// Upper bound of a message's bytes without its updates and heartbeats.
@@ -85,8 +86,9 @@ impl Node {
 
     /// Where this node stands in its own periods.
     pub(super) fn period_phase(&self) -> PeriodPhase {
-        let passed = self.now.since(self.local.first_period).as_nanos();
-        let period = self.config.probe_period.as_nanos().max(1);
+        let begun = self.local.first_period.as_nanos();
+        let passed = self.now.as_nanos().saturating_sub(begun);
+        let period = (self.config.probe_period.as_nanos() as u64).max(1); // at most a minute
         PeriodPhase {
             period: ((passed / period) & 0xffff) as u16,
             phase: ((passed % period) * 65_536 / period) as u16,
@@ -240,18 +242,18 @@ impl Node {
             message.kind().as_str(),
             payload.len()
         );
-        self.count_sent(message.kind().as_str(), Transport::Datagram, payload.len());
+        self.count_sent(message.kind(), Transport::Datagram, payload.len());
         out.transmits.push(Transmit::Datagram { to, payload });
     }
 
     /// Counts a message that goes out.
-    pub(super) fn count_sent(&mut self, kind: &'static str, transport: Transport, bytes: usize) {
-        count(&mut self.stats.messages, (Direction::Sent, kind, transport));
-        add(
-            &mut self.stats.bytes,
-            (Direction::Sent, transport),
-            bytes as u64,
-        );
+    pub(super) fn count_sent(&mut self, kind: MessageKind, transport: Transport, bytes: usize) {
+        self.stats
+            .messages
+            .add((Direction::Sent, kind, transport), 1);
+        self.stats
+            .bytes
+            .add((Direction::Sent, transport), bytes as u64);
     }
 
     /// Sends the latest changes to a peer whose table differs and who could not tell this node

@@ -32,26 +32,59 @@ pub enum Timer {
     Period,
 }
 
+/// How many timers there is one of each.
+const SINGLES: usize = 5;
+
 /// Which timer is due when. Setting replaces, cancelling removes: nothing in here is ever stale.
 #[derive(Default, Debug)]
 pub struct Timers {
+    /// Timers of which there is one each, in the order that decides between equal deadlines.
+    singles: [Option<Instant>; SINGLES],
     slots: BTreeMap<Timer, Instant>,
     order: BTreeSet<(Instant, Timer)>,
+}
+
+impl Timer {
+    const SINGLE: [Timer; SINGLES] = [
+        Timer::Push,
+        Timer::Join,
+        Timer::Leave,
+        Timer::Slot,
+        Timer::Period,
+    ];
+
+    /// Its place among the timers of which there is one each.
+    const fn single(self) -> Option<usize> {
+        match self {
+            Timer::Push => Some(0),
+            Timer::Join => Some(1),
+            Timer::Leave => Some(2),
+            Timer::Slot => Some(3),
+            Timer::Period => Some(4),
+            _ => None,
+        }
+    }
 }
 
 impl Timers {
     /// Sets `timer` to fire `length` after `now`, and at the earliest a microsecond later, so that
     /// firing timers always comes to an end.
     pub fn set(&mut self, timer: Timer, now: Instant, length: Duration) {
-        self.cancel(timer);
         let deadline = now + length.max(Duration::from_micros(1));
+        if let Some(place) = timer.single() {
+            self.singles[place] = Some(deadline);
+            return;
+        }
+        self.cancel(timer);
         self.slots.insert(timer, deadline);
         self.order.insert((deadline, timer));
     }
 
     /// Removes `timer`, if set.
     pub fn cancel(&mut self, timer: Timer) {
-        if let Some(deadline) = self.slots.remove(&timer) {
+        if let Some(place) = timer.single() {
+            self.singles[place] = None;
+        } else if let Some(deadline) = self.slots.remove(&timer) {
             self.order.remove(&(deadline, timer));
         }
     }
@@ -59,18 +92,27 @@ impl Timers {
     /// When `timer` is due, if set.
     #[must_use]
     pub fn deadline(&self, timer: Timer) -> Option<Instant> {
-        self.slots.get(&timer).copied()
+        match timer.single() {
+            Some(place) => self.singles[place],
+            None => self.slots.get(&timer).copied(),
+        }
     }
 
     /// The earliest deadline.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        self.order.first().map(|&(deadline, _)| deadline)
+        self.first().map(|(deadline, _)| deadline)
+    }
+
+    fn first(&self) -> Option<(Instant, Timer)> {
+        let single = |place: usize| Some((self.singles[place]?, Timer::SINGLE[place]));
+        let singles = (0..SINGLES).filter_map(single);
+        singles.chain(self.order.first().copied()).min()
     }
 
     /// Takes the earliest timer that is due at `now`, with its deadline.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, Timer)> {
-        let &(deadline, timer) = self.order.first()?;
+        let (deadline, timer) = self.first()?;
         if deadline > now {
             return None;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::dissemination::{Form, Urgency};
-use super::stats::{SuspicionOutcome, count};
+use super::stats::SuspicionOutcome;
 use super::table::{Change, Entry};
 use super::{
     ArrivalWindow, Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox, Rejection, Timer,
@@ -75,7 +75,7 @@ impl Node {
         out: &mut Outbox,
     ) -> bool {
         if let Err(reason) = self.check_record(&told.record) {
-            count(&mut self.stats.rejected, reason);
+            self.stats.rejected.add(reason, 1);
             return false;
         }
         let beat = HeartbeatState {
@@ -252,6 +252,7 @@ impl Node {
             .is_some_and(|before| before.status.is_active());
         if new_life {
             self.contacts.remove(&member);
+            self.slots.heard(member, None);
             if let Some(entry) = self.table.get_mut(member) {
                 entry.arrivals = ArrivalWindow::new(self.config.probe_period);
                 entry.counted_at = self.now;
@@ -346,7 +347,7 @@ impl Node {
             entry.arrivals.record(counted_at.since(entry.counted_at));
             entry.counted_at = entry.counted_at.max(counted_at);
         } else if beat > held {
-            count(&mut self.stats.rejected, Rejection::Heartbeat);
+            self.stats.rejected.add(Rejection::Heartbeat, 1);
         }
     }
 }

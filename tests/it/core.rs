@@ -132,7 +132,7 @@ fn hand(node: &mut Node, message: &Message) -> Vec<(SocketAddr, Vec<u8>)> {
 }
 
 fn rejected(node: &Node, reason: Rejection) -> u64 {
-    node.stats().rejected.get(&reason).copied().unwrap_or(0)
+    node.stats().rejected.get(reason)
 }
 
 fn listed(node: &Node) -> Vec<String> {

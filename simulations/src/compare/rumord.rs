@@ -149,9 +149,7 @@ impl Contender for RumordWorld {
     fn sent(&self) -> Sent {
         let streams = (Direction::Sent, Transport::Stream);
         let tally = self.world.tally();
-        let on_streams = self
-            .world
-            .total(|stats| stats.bytes.get(&streams).copied().unwrap_or(0));
+        let on_streams = self.world.total(|stats| stats.bytes.get(streams));
         Sent {
             datagrams: tally.sent,
             bytes: tally.bytes + on_streams,

@@ -55,16 +55,16 @@ impl Coverage {
     pub fn take_in(&mut self, world: &World) {
         for process in world.processes() {
             let stats = process.node.stats();
-            for (&(direction, kind, _), &amount) in &stats.messages {
+            for ((direction, kind, _), amount) in stats.messages.iter() {
                 if direction == Direction::Received {
-                    self.add("message", kind, amount);
+                    self.add("message", kind.as_str(), amount);
                 }
             }
-            for (&(kind, outcome), &amount) in &stats.probes {
+            for ((kind, outcome), amount) in stats.probes.iter() {
                 self.add("probe", kind.as_str(), amount);
                 self.add("outcome", outcome.as_str(), amount);
             }
-            for (outcome, &amount) in &stats.suspicions {
+            for (outcome, amount) in stats.suspicions.iter() {
                 self.add("suspicion", outcome.as_str(), amount);
             }
             for (_, event) in &process.events {

@@ -2,6 +2,8 @@
 
 use crate::member::NameHash;
 
+/// Up to so many members a plain search is the quicker one.
+const SMALL: usize = 64;
 /// How far from the guess is looked first: one line of cache.
 const STEP: usize = 8;
 
@@ -35,6 +37,9 @@ impl Index {
     pub fn position(&self, member: NameHash) -> Result<usize, usize> {
         if self.members.last().is_none_or(|&last| last < member) {
             return Err(self.members.len());
+        }
+        if self.members.len() <= SMALL {
+            return self.members.binary_search(&member);
         }
         let (from, to) = self.neighbourhood(member);
         match self.members[from..to].binary_search(&member) {
