@@ -12,6 +12,7 @@ mod leaving;
 mod links;
 mod load;
 mod loss;
+mod manifest;
 mod partitions;
 mod pausing;
 mod repeating;
