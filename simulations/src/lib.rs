@@ -22,7 +22,7 @@
 //! | [`converge`] | how long one change takes until all know it |
 //! | [`detect`] | how long a crash takes to be found, and mistakes |
 //! | [`fit`], [`svg`] | figures about figures, and pictures of them |
-//! | [`commands`] | all of it from the command line |
+//! | [`commands`] | all of it from the command line, in one process or on many machines |
 //! | [`parallel`] | independent runs on several threads |
 //!
 //! ```
