@@ -23,7 +23,7 @@
 //! | [`detect`] | how long a crash takes to be found, and mistakes |
 //! | [`compare`] | the same measures on another protocol, in the same world |
 //! | [`fit`], [`svg`] | figures about figures, and pictures of them |
-//! | [`commands`] | all of it from the command line |
+//! | [`commands`] | all of it from the command line, in one process or on many machines |
 //! | [`parallel`] | independent runs on several threads |
 //!
 //! ```

@@ -1,5 +1,7 @@
 //! `detect`.
 
+mod mistakes;
+
 use std::io::Write;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use rumord::protocol::{Config, Schedule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use self::mistakes::Mistakes;
 use super::arguments::{Running, Seeded, loss, schedule, schedule_word};
 use super::measurement::{Measurement, Output};
 use super::{Trouble, files};
@@ -81,7 +84,16 @@ impl Measurement for DetectArguments {
         let records: Vec<Value> = found.iter().map(record).collect();
         let picture = chart(self, &series).draw();
         files::write(output.directory, "detect.jsonl", &files::lines(&records))?;
-        files::write(output.directory, "detect.svg", &picture)
+        files::write(output.directory, "detect.svg", &picture)?;
+        if self.loss.len() == 1 {
+            return Ok(());
+        }
+        let mistakes = self.by_loss(found);
+        let mistakes: Vec<_> = mistakes
+            .map(|(loss, it)| (loss, Mistakes::of(it)))
+            .collect();
+        let picture = mistakes::chart(self.nodes, &mistakes).draw();
+        files::write(output.directory, "mistakes.svg", &picture)
     }
 
     fn broken(&self, found: &[Crash]) -> Vec<String> {
@@ -94,7 +106,7 @@ impl Measurement for DetectArguments {
 }
 
 /// One run, and what it has shown.
-type Crash = (Watchfulness, Finding);
+pub type Crash = (Watchfulness, Finding);
 
 fn config(arguments: &DetectArguments) -> Config {
     Config {
@@ -143,18 +155,7 @@ fn tell(
     tell_times("first suspected", &suspected, out)?;
     tell_times("first declared", &declared, out)?;
     tell_times("known everywhere", &known, out)?;
-    let Mistakes {
-        suspicions,
-        deaths,
-        member_seconds,
-    } = Mistakes::of(crashes);
-    writeln!(
-        out,
-        "mistakes in {member_seconds:.0} member-seconds: {suspicions} suspicions ({:.1e} per \
-         member-second), {deaths} deaths ({:.1e})",
-        suspicions as f64 / member_seconds,
-        deaths as f64 / member_seconds
-    )?;
+    writeln!(out, "{}", Mistakes::of(crashes))?;
     Ok(())
 }
 
@@ -166,26 +167,6 @@ fn tell_times(what: &str, times: &Sample, out: &mut dyn Write) -> Result<(), Tro
         "{what:<18} {runs:>6} {mean:>8.3} {half:>8.3} {p99:>8.3} {p999:>8.3} {most:>8.3}"
     )?;
     Ok(())
-}
-
-/// Accusations against members that ran, over whole runs.
-#[derive(Clone, Copy, Default)]
-struct Mistakes {
-    suspicions: u64,
-    deaths: u64,
-    member_seconds: f64,
-}
-
-impl Mistakes {
-    fn of<'a>(crashes: impl IntoIterator<Item = &'a Crash>) -> Self {
-        let add = |mut sum: Mistakes, (_, finding): &Crash| {
-            sum.suspicions += finding.false_suspicions;
-            sum.deaths += finding.false_deaths;
-            sum.member_seconds += finding.member_seconds;
-            sum
-        };
-        crashes.into_iter().fold(Mistakes::default(), add)
-    }
 }
 
 /// What no run may show: a crash that is missed, or the death of a member that runs.

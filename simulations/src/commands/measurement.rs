@@ -91,20 +91,25 @@ pub fn measure<M: Measurement>(
     let progress = Progress::of(M::NAME, runs.len());
     let mut findings = Vec::with_capacity(runs.len());
     let mut shown = Ok(());
-    let work = |run: &M::Run| measurement.measure(run);
+    let work = |run: &M::Run| {
+        let finding = measurement.measure(run);
+        progress.advance();
+        finding
+    };
     in_order(&runs, threads, work, |run, finding| {
         if shown.is_ok() {
             shown = progress.aside(|| show(run, &finding));
         }
         findings.push(finding);
-        progress.advance();
     });
     shown?;
     Ok(runs.into_iter().zip(findings).collect())
 }
 
+/// Whether these runs have kept all promises.
+///
 /// # Errors
-/// The promises that these runs have broken.
+/// The promises that they have broken.
 pub fn judge<M: Measurement>(measurement: &M, found: &[Found<M>]) -> Result<(), Trouble> {
     let broken = measurement.broken(found);
     match broken.is_empty() {

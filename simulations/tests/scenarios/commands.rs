@@ -128,8 +128,9 @@ fn detect_finds_every_crash_and_accuses_nobody_else() {
         let (table, trouble) = printed(&arguments);
         assert_eq!(trouble, None, "{table}");
         assert_eq!(table.matches("0 deaths").count(), 2, "{table}");
-        let lines = std::fs::read_to_string(path.join("detect.jsonl")).expect("it was written");
-        assert_eq!(lines.lines().count(), 20);
+        let file = |name: &str| std::fs::read_to_string(path.join(name)).expect("it was written");
+        assert_eq!(file("detect.jsonl").lines().count(), 20);
+        assert!(file("mistakes.svg").contains("per member and hour"));
     }
     std::fs::remove_dir_all(&path).expect("it was made");
 }

@@ -13,6 +13,7 @@ mod leaving;
 mod links;
 mod load;
 mod loss;
+mod manifest;
 mod partitions;
 mod pausing;
 mod repeating;
