@@ -196,24 +196,16 @@ impl Node {
             .config
             .heartbeats_per_message
             .min(cargo.room / HEARTBEAT_BYTES_MAX);
-        let active = self.table.active();
-        let start = self.table.ring_after(self.heartbeat_cursor);
         let mut cursor = self.heartbeat_cursor;
-        let mut picked = Vec::new();
+        let mut picked = Vec::with_capacity(wanted);
         // A bounded look: members without a recent heartbeat are passed over.
-        for &member in active[start..]
-            .iter()
-            .chain(&active[..start])
-            .take(4 * wanted)
-        {
+        for (member, entry) in self.table.around(cursor).take(4 * wanted) {
             if picked.len() == wanted {
                 break;
             }
             cursor = member;
-            if Some(member) != peer
-                && let Some(entry) = self.heartbeat_entry(member)
-            {
-                picked.push(entry);
+            if Some(member) != peer {
+                picked.extend(self.heartbeat_entry(member, entry));
             }
         }
         self.heartbeat_cursor = cursor;
@@ -221,8 +213,11 @@ impl Node {
         picked
     }
 
-    fn heartbeat_entry(&self, member: NameHash) -> Option<HeartbeatEntry> {
-        let entry = self.table.get(member)?;
+    fn heartbeat_entry(
+        &self,
+        member: NameHash,
+        entry: &Entry<ArrivalWindow>,
+    ) -> Option<HeartbeatEntry> {
         let version = entry.version;
         let age = self.now.since(entry.counted_at);
         (version.0 > 0 && age < HEARTBEAT_AGE_MAX).then(|| HeartbeatEntry {

@@ -225,6 +225,12 @@ impl<A> Table<A> {
         self.active.position(member).is_ok()
     }
 
+    /// The active members, once around the ring from the first one after `member` on.
+    pub fn around(&self, member: NameHash) -> impl Iterator<Item = (NameHash, &Entry<A>)> {
+        let members = self.active.around(self.ring_after(member));
+        members.map(|(member, place)| (member, &self.entries[place]))
+    }
+
     /// Where on the ring of active members the first one after `member` stands; the length of the
     /// ring after the last.
     #[must_use]

@@ -42,6 +42,8 @@ pub struct Timers {
     singles: [Option<Instant>; SINGLES],
     slots: BTreeMap<Timer, Instant>,
     order: BTreeSet<(Instant, Timer)>,
+    /// The earliest: it is asked for far more often than it changes.
+    first: Option<(Instant, Timer)>,
 }
 
 impl Timer {
@@ -73,11 +75,17 @@ impl Timers {
         let deadline = now + length.max(Duration::from_micros(1));
         if let Some(place) = timer.single() {
             self.singles[place] = Some(deadline);
-            return;
+        } else {
+            if let Some(before) = self.slots.insert(timer, deadline) {
+                self.order.remove(&(before, timer));
+            }
+            self.order.insert((deadline, timer));
         }
-        self.cancel(timer);
-        self.slots.insert(timer, deadline);
-        self.order.insert((deadline, timer));
+        match self.first {
+            Some((_, first)) if first == timer => self.first = self.earliest(),
+            Some(first) if first < (deadline, timer) => {}
+            _ => self.first = Some((deadline, timer)),
+        }
     }
 
     /// Removes `timer`, if set.
@@ -86,6 +94,9 @@ impl Timers {
             self.singles[place] = None;
         } else if let Some(deadline) = self.slots.remove(&timer) {
             self.order.remove(&(deadline, timer));
+        }
+        if self.first.is_some_and(|(_, first)| first == timer) {
+            self.first = self.earliest();
         }
     }
 
@@ -101,18 +112,24 @@ impl Timers {
     /// The earliest deadline.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        self.first().map(|(deadline, _)| deadline)
+        self.first.map(|(deadline, _)| deadline)
     }
 
-    fn first(&self) -> Option<(Instant, Timer)> {
-        let single = |place: usize| Some((self.singles[place]?, Timer::SINGLE[place]));
-        let singles = (0..SINGLES).filter_map(single);
-        singles.chain(self.order.first().copied()).min()
+    fn earliest(&self) -> Option<(Instant, Timer)> {
+        let mut earliest = self.order.first().copied();
+        for (timer, deadline) in Timer::SINGLE.into_iter().zip(self.singles) {
+            if let Some(deadline) = deadline
+                && earliest.is_none_or(|(before, _)| deadline < before)
+            {
+                earliest = Some((deadline, timer));
+            }
+        }
+        earliest
     }
 
     /// Takes the earliest timer that is due at `now`, with its deadline.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, Timer)> {
-        let (deadline, timer) = self.first()?;
+        let (deadline, timer) = self.first?;
         if deadline > now {
             return None;
         }

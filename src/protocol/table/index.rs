@@ -102,6 +102,16 @@ impl Index {
         }
     }
 
+    /// All members with the places of their entries, once around the ring from `position` on.
+    pub fn around(&self, position: usize) -> impl Iterator<Item = (NameHash, usize)> {
+        let (before, after) = (..position, position..);
+        let members = self.members[after.clone()]
+            .iter()
+            .chain(&self.members[before]);
+        let places = self.places[after].iter().chain(&self.places[before]);
+        members.copied().zip(places.map(|&place| place as usize))
+    }
+
     /// All members with the places of their entries.
     pub fn iter(&self) -> impl Iterator<Item = (NameHash, usize)> {
         let places = self.places.iter().map(|&place| place as usize);
