@@ -37,6 +37,7 @@ mod view;
 mod wall_clock;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::member::{
     Generation, HeartbeatState, Metadata, NameHash, NodeId, NodeName, Record, Standing, Version,
@@ -316,8 +317,13 @@ impl Node {
 
     /// The same, to be changed; begun for a member of the table.
     fn contact_mut(&mut self, member: NameHash) -> Option<&mut Contact> {
-        self.table.get(member)?;
-        Some(self.contacts.entry(member).or_default())
+        match self.contacts.entry(member) {
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                self.table.get(member)?;
+                Some(entry.insert(Contact::default()))
+            }
+        }
     }
 
     /// When `member` last answered a question of this node.

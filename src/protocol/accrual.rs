@@ -110,11 +110,12 @@ impl ArrivalWindow {
     /// An interval far beyond the usual counts as if it lay just beyond: a single outage teaches
     /// little patience, and a slower rhythm, as in a grown cluster, is learnt all the same.
     pub fn record(&mut self, interval: Duration) {
-        let interval = interval.as_secs_f32();
-        let longest = self.mean + LEARN_DEVIATIONS_MAX * self.deviation();
+        let mut difference = interval.as_secs_f32() - self.mean;
+        if difference > 0.0 {
+            difference = difference.min(LEARN_DEVIATIONS_MAX * self.deviation());
+        }
         self.weight = (self.weight + 1).min(WINDOW);
         let share = 1.0 / f32::from(self.weight);
-        let difference = interval.min(longest) - self.mean;
         self.mean += share * difference;
         self.variance = (1.0 - share) * (self.variance + share * difference * difference);
     }

@@ -7,6 +7,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -155,6 +156,8 @@ pub struct Table<A> {
     entries: Vec<Entry<A>>,
     /// Where the local member's entry is.
     own: Option<usize>,
+    /// Who was looked up last, and where that was: a message asks for its sender several times.
+    asked: Cell<Option<(NameHash, usize)>>,
     /// Alive and suspect members without the local one: the hash ring.
     active: Index,
     /// Dead and left members, tombstones that are not listed any more included: what is swept.
@@ -176,6 +179,7 @@ impl<A> Table<A> {
         Table {
             entries: Vec::new(),
             own: None,
+            asked: Cell::new(None),
             active: Index::default(),
             gone: Index::default(),
             dead: Vec::new(),
@@ -203,7 +207,17 @@ impl<A> Table<A> {
         if member == self.local {
             return self.own;
         }
-        self.active.find(member).or_else(|| self.gone.find(member))
+        if let Some((asked, place)) = self.asked.get()
+            && asked == member
+        {
+            return Some(place);
+        }
+        let place = self
+            .active
+            .find(member)
+            .or_else(|| self.gone.find(member))?;
+        self.asked.set(Some((member, place)));
+        Some(place)
     }
 
     /// All entries in the order of their hashes.
@@ -418,6 +432,7 @@ impl<A> Table<A> {
         };
         self.gone.remove(member);
         self.entries.swap_remove(place);
+        self.asked.set(None);
         let Some(moved) = self.entries.get(place) else {
             return;
         };
