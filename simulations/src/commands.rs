@@ -9,6 +9,7 @@ mod files;
 mod measurement;
 mod part;
 mod progress;
+mod scale;
 mod scenario;
 mod shard;
 mod swarm;
@@ -56,6 +57,8 @@ enum Command {
     Merge(sweep::MergeArguments),
     /// The same measures on foca 2.0 in the same world, and the formulas of SWIM
     Compare(compare::CompareArguments),
+    /// The memory and time that a large cluster with full tables takes
+    Scale(scale::ScaleArguments),
     /// A story with figures and bounds; lists them without a name
     Scenario(scenario::ScenarioArguments),
 }
@@ -105,6 +108,7 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Sweep(arguments) => sweep::sweep(arguments, out),
         Command::Merge(arguments) => sweep::merge(arguments, out),
         Command::Compare(arguments) => compare::compare(arguments, out),
+        Command::Scale(arguments) => scale::scale_one(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
     }
 }

@@ -129,7 +129,10 @@ pub struct World {
     nodes_rng: Xoshiro256PlusPlus,
     /// Counts what a question about the cluster may depend on.
     changes: u64,
+    /// Things handled at the present instant.
     handled: u64,
+    /// Things handled in all.
+    events: u64,
 }
 
 impl World {
@@ -150,6 +153,7 @@ impl World {
             nodes_rng: fork(options.seed, Consumer::Nodes),
             changes: 0,
             handled: 0,
+            events: 0,
             options,
         }
     }
@@ -201,6 +205,7 @@ impl World {
             "time stands still at {at:?}"
         );
         self.now = at;
+        self.events += 1;
         match happening {
             Happening::Datagram(packet) => self.arrive(packet),
             Happening::Stream(id, step) => self.on_stream(id, step),

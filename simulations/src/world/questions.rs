@@ -24,6 +24,12 @@ pub struct MemberNews<'a> {
 }
 
 impl World {
+    /// How many deliveries and deadlines were handled so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
     /// The world's time.
     #[must_use]
     pub fn now(&self) -> Instant {
