@@ -159,3 +159,23 @@ fn the_table_of_speeds_has_a_line_for_each_size() {
         assert!(ratio > 0.0, "{text}");
     }
 }
+
+/// An announcement that is lost is made again: at 50 % loss three in four are, there or back.
+#[test]
+fn foca_joins_though_announcements_are_lost() {
+    for seed in 1..=4 {
+        let mut contender = FocaWorld::empty(&Setting {
+            nodes: 3,
+            link: Link::LAN.losing(0.5),
+            seed,
+            keeping: true,
+        });
+        let members = contender.start_full(2);
+        let new = contender.start_joining(members[0]);
+        let start = contender.now();
+        while !contender.is_shown_alive(new) {
+            contender.run_for(Duration::from_millis(100));
+            assert!(contender.now().since(start) < seconds(60.0), "seed {seed}");
+        }
+    }
+}
