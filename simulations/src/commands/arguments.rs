@@ -216,4 +216,14 @@ mod tests {
         assert!(span("5..3").is_err());
         assert!(span("a..3").is_err());
     }
+
+    #[test]
+    fn a_cluster_to_compare_has_halves_and_quarters() {
+        assert_eq!(members("4"), Ok(4));
+        let few = members("3").expect_err("too few");
+        assert!(few.contains("give 4 or more"), "{few}");
+        assert_eq!(measure("crash"), Ok("crash"));
+        let unknown = measure("crush").expect_err("no measure");
+        assert!(unknown.contains("mass-crash"), "{unknown}");
+    }
 }

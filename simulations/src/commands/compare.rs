@@ -19,13 +19,14 @@ use crate::compare::measures;
 use crate::parallel::in_order;
 use outcome::Outcome;
 
-/// What is left out of every figure, so that nobody takes it for granted.
+/// What a reader of the figures must know.
 const NOTES: &str = "\
 rumord and foca 2.0 are simulated in the same world: rumord as Config::lan, foca as
 Config::new_lan(members), identities that renew themselves, the postcard codec. SWIM is not
 simulated: its column is computed from the formulas of its paper, with Lifeguard's time-out.
 A change is a refutation in rumord and a change of identity in foca. Bytes include 28 for the IP
-and UDP headers of each datagram; those of rumord's streams come without TCP headers.
+and UDP headers of each datagram; those of rumord's streams come without TCP headers. Never means
+not within 2 minutes, 3 after the crash of a quarter, 5 after a partition.
 ";
 
 #[derive(Debug, Args)]

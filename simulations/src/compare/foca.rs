@@ -3,8 +3,9 @@
 //!
 //! It is driven as its documentation and its example of an agent say: `Config::new_lan` for the
 //! size of the cluster, identities that renew themselves, the postcard codec, timers handed back
-//! when they run out. A process that stood still first reads what has come, then hands over the
-//! timers that have run out, in their order: the kindest case.
+//! when they run out. A member that knows nobody goes on announcing itself. A process that stood
+//! still first reads what has come, then hands over the timers that have run out, in their order:
+//! the kindest case.
 
 mod host;
 mod identity;
@@ -35,6 +36,8 @@ const PORT: u16 = 7480;
 const EPOCH_SECONDS: u64 = rumord::protocol::RELEASE_UNIX_SECONDS;
 /// Members that a restarted one announces itself to.
 const CONTACTS: usize = 3;
+/// How long a member that knows nobody waits before it announces itself again.
+const ANNOUNCE_AGAIN: Duration = Duration::from_secs(1);
 
 /// foca members in simulated time.
 pub struct FocaWorld {
@@ -118,6 +121,7 @@ impl FocaWorld {
             Happening::Datagram(packet) => self.arrive(packet),
             Happening::Timer(member, run, timer) => self.on_timer(member, run, timer),
             Happening::Resume(member, run) => self.on_resume(member, run),
+            Happening::Announce(member, run, contacts) => self.announce(member, run, contacts),
         }
         true
     }
@@ -181,14 +185,25 @@ impl FocaWorld {
         }
     }
 
-    fn announce(&mut self, member: Member, contacts: &[Member]) {
-        for &contact in contacts {
-            let to = *self.hosts[contact.0].foca.identity();
-            self.act(member, Duration::ZERO, |foca, surroundings| {
-                // An identity always fits into a datagram.
-                let _ = foca.announce(to, surroundings);
-            });
+    /// A member that knows nobody announces itself, and looks again after a while: who handles a
+    /// member without members is left to its driver (caio/foca#17).
+    fn announce(&mut self, member: Member, run: u64, contacts: Vec<Member>) {
+        let host = &self.hosts[member.0];
+        if host.run != run || !host.is_up() || host.foca.num_members() > 0 {
+            return;
         }
+        if host.condition == Condition::Running {
+            for &contact in &contacts {
+                let to = *self.hosts[contact.0].foca.identity();
+                self.act(member, Duration::ZERO, |foca, surroundings| {
+                    // An identity always fits into a datagram.
+                    let _ = foca.announce(to, surroundings);
+                });
+            }
+        }
+        let again = Happening::Announce(member, run, contacts);
+        self.queue
+            .push(self.now + ANNOUNCE_AGAIN, Class::Deadline, again);
     }
 
     /// Others that run.
@@ -246,7 +261,7 @@ impl Contender for FocaWorld {
 
     fn start_joining(&mut self, through: Member) -> Member {
         let member = self.start();
-        self.announce(member, &[through]);
+        self.announce(member, 0, vec![through]);
         member
     }
 
@@ -265,7 +280,7 @@ impl Contender for FocaWorld {
         let contacts: Vec<Member> = others.filter(up).take(CONTACTS).collect();
         let run = self.hosts[member.0].run + 1;
         self.hosts[member.0] = self.new_host(member, run);
-        self.announce(member, &contacts);
+        self.announce(member, run, contacts);
     }
 
     fn pause(&mut self, member: Member, length: Duration) {

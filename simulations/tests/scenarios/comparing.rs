@@ -143,3 +143,39 @@ fn compare_writes_the_same_bytes_on_any_number_of_threads() {
     assert_eq!(lines.lines().count(), 32, "{lines}");
     assert!(picture.contains("SWIM formula"), "{picture}");
 }
+
+/// A wall clock decides these figures, so only their shape is sure.
+#[test]
+fn the_table_of_speeds_has_a_line_for_each_size() {
+    let (text, trouble) = printed(&["compare", "--speed", "--nodes", "4,8", "--runs", "1"]);
+    assert_eq!(trouble, None);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("depends on the machine"), "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+    for (line, nodes) in lines[2..].iter().zip(["4", "8"]) {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(cells[0], nodes, "{text}");
+        let ratio: f64 = cells[5].parse().expect("a ratio");
+        assert!(ratio > 0.0, "{text}");
+    }
+}
+
+/// An announcement that is lost is made again: at 50 % loss three in four are, there or back.
+#[test]
+fn foca_joins_though_announcements_are_lost() {
+    for seed in 1..=4 {
+        let mut contender = FocaWorld::empty(&Setting {
+            nodes: 3,
+            link: Link::LAN.losing(0.5),
+            seed,
+            keeping: true,
+        });
+        let members = contender.start_full(2);
+        let new = contender.start_joining(members[0]);
+        let start = contender.now();
+        while !contender.is_shown_alive(new) {
+            contender.run_for(Duration::from_millis(100));
+            assert!(contender.now().since(start) < seconds(60.0), "seed {seed}");
+        }
+    }
+}

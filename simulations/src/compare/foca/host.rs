@@ -38,6 +38,8 @@ pub enum Happening {
     Timer(Member, u64, Timer),
     /// A member that stood still is itself again; void in another run.
     Resume(Member, u64),
+    /// A member announces itself to these, unless it knows somebody by then; void in another run.
+    Announce(Member, u64, Vec<Member>),
 }
 
 /// A member, and what it says about the others.
