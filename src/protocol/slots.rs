@@ -81,13 +81,14 @@ impl Slots {
     /// `member` was heard to begin a period; or it is another life of it, not heard yet.
     pub fn heard(&mut self, member: NameHash, start: Option<PeriodStart>) {
         let (period, done_until) = (self.period, self.done_until);
-        for slot in self
-            .slots
-            .iter_mut()
-            .filter(|slot| slot.duty.member == member)
-        {
-            slot.start = start;
-            slot.next = slot.next_after(done_until, period);
+        let slots = self.slots.iter_mut();
+        for slot in slots.filter(|slot| slot.duty.member == member) {
+            let before = std::mem::replace(&mut slot.start, start);
+            let next = slot.next_after(done_until, period);
+            // A start that is heard a little earlier than the last time can put the slot just
+            // behind what is done: the duty is still to be done, not a whole cycle later.
+            let slipped = before.is_some() && start.is_some() && next > slot.next + period / 2;
+            slot.next = if slipped { slot.next } else { next };
         }
     }
 
@@ -350,6 +351,29 @@ mod tests {
             (90..=110).contains(&probes),
             "{probes} probes in 100 periods"
         );
+    }
+
+    /// The start is heard later, the slot is looked at in vain, and then it is heard earlier.
+    #[test]
+    fn a_start_that_moves_around_its_slot_does_not_lose_the_duty() {
+        let cluster = members(20);
+        let others = &cluster[1..];
+        let mut slots = Slots::new(cluster[0], PERIOD, Instant::ORIGIN);
+        let due = slots.next_due(others, start).expect("others exist");
+        let moved = |member, later| {
+            let start = start(member)?;
+            let at = start.at + Duration::from_millis(later);
+            Some(PeriodStart { at, ..start })
+        };
+        for &member in others {
+            slots.heard(member, moved(member, 5));
+        }
+        assert!(slots.take_due(due, others, start).is_empty());
+        for &member in others {
+            slots.heard(member, moved(member, 0));
+        }
+        let again = slots.next_due(others, start).expect("others exist");
+        assert!(again.since(due) <= Duration::from_millis(5), "{again:?}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The table under claims in odd orders, repeated verdicts and old deaths.
 
 use super::*;
-use crate::member::{Generation, Incarnation, NodeId};
+use crate::member::{Generation, Incarnation, NodeId, Standing};
+use crate::wire::Age;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
