@@ -246,7 +246,7 @@ impl Node {
             probes: ProbeBook::new(rngs.first_seq()),
             cases: BTreeMap::new(),
             misses: MissEstimate::default(),
-            health: Health::new(config.late_threshold, 2 * config.probe_period),
+            health: Health::new(config.late_threshold, config.probe_period),
             contact_at: Instant::ORIGIN,
             isolated: false,
             news: Dissemination::new(config.spreading),

@@ -23,6 +23,8 @@ pub enum Consumer {
     Nodes = 6,
     /// What a scenario draws for itself.
     Scenario = 7,
+    /// When starved processes run, and how late slow timers are.
+    Hosts = 8,
 }
 
 /// The generator of `consumer` in the run with `seed`.

@@ -60,6 +60,6 @@ pub mod trace;
 pub mod world;
 
 pub use link::{Bursts, Latency, Link, Loss};
-pub use process::{Condition, ProcessId};
+pub use process::{Condition, Lateness, ProcessId};
 pub use rules::{Carried, Effect, Hosts, Rule, RuleId};
 pub use world::{Options, Restart, Start, World};

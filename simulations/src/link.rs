@@ -133,7 +133,7 @@ impl BurstState {
     }
 }
 
-fn exponential(mean: Duration, rng: &mut Xoshiro256PlusPlus) -> Duration {
+pub(crate) fn exponential(mean: Duration, rng: &mut Xoshiro256PlusPlus) -> Duration {
     mean.mul_f64(-libm::log(1.0 - rng.random::<f64>()))
 }
 

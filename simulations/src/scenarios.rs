@@ -1,8 +1,14 @@
 //! Named scenarios: one story each, told with figures, and with a bound on every figure.
 
+mod blocked_io;
 mod churn;
+mod clock_step;
+mod convergence;
+mod cpu_starvation;
 mod crash;
+mod deaf;
 mod join_storm;
+mod late_timers;
 mod lossy_node;
 mod mass_crash;
 mod mass_restart;
@@ -11,8 +17,11 @@ mod partition;
 mod pause;
 mod recycled_address;
 mod refutation;
+mod rolling_deploy;
+mod slow_node;
 mod stage;
 mod stale_messages;
+mod two_clusters;
 
 pub use stage::Stage;
 
@@ -28,7 +37,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 12] = [
+pub const SCENARIOS: [Scenario; 21] = [
     crash::SCENARIO,
     mass_crash::SCENARIO,
     refutation::SCENARIO,
@@ -41,4 +50,13 @@ pub const SCENARIOS: [Scenario; 12] = [
     join_storm::SCENARIO,
     recycled_address::SCENARIO,
     churn::SCENARIO,
+    convergence::SCENARIO,
+    slow_node::SCENARIO,
+    cpu_starvation::SCENARIO,
+    late_timers::SCENARIO,
+    deaf::SCENARIO,
+    blocked_io::SCENARIO,
+    clock_step::SCENARIO,
+    two_clusters::SCENARIO,
+    rolling_deploy::SCENARIO,
 ];

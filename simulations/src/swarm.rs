@@ -9,6 +9,7 @@ mod begin;
 mod coverage;
 mod draw;
 mod fault;
+mod heal;
 mod judge;
 mod plan;
 mod run;

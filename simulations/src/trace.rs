@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `start` | address, generation, node id |
 //! | `stop` `pause` `outage` `block` `resume` `leave` `join` | nothing, or the addresses |
+//! | `starve` `timers` `clock` | until when; how late they are from now on; the step in seconds |
 //! | `lay` `lift` | a rule of the network |
 //! | `send` `hear` | kind of message, bytes, the other's address |
 //! | `lose` | reason, receiver's address |

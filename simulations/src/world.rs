@@ -3,6 +3,7 @@
 mod connecting;
 mod delivering;
 mod faults;
+mod hosts;
 mod lifecycle;
 mod questions;
 mod tampering;
@@ -25,7 +26,7 @@ use crate::checker::{Checker, Violation};
 use crate::forks::{Consumer, fork};
 use crate::link::Link;
 use crate::network::{Network, Packet};
-use crate::process::{Condition, Process, ProcessId};
+use crate::process::{Process, ProcessId};
 use crate::queue::{Class, Queue};
 use crate::streams::{ConnectionId, Connections, Step};
 use crate::trace::{Trace, Tracing};
@@ -109,6 +110,10 @@ enum Happening {
     Stream(ConnectionId, Step),
     /// A process is itself again, unless its condition has changed since.
     Resume(ProcessId, u64),
+    /// A starved process stands still again, unless its condition has changed since.
+    Stall(ProcessId, u64),
+    /// A process looks whether its wall clock was set.
+    LookAtWallClock(ProcessId),
     /// A process's clock reaches its deadline.
     Deadline(ProcessId),
 }
@@ -127,6 +132,7 @@ pub struct World {
     watches: Vec<watching::Watch>,
     trace: Trace,
     nodes_rng: Xoshiro256PlusPlus,
+    hosts_rng: Xoshiro256PlusPlus,
     /// Counts what a question about the cluster may depend on.
     changes: u64,
     /// Things handled at the present instant.
@@ -151,6 +157,7 @@ impl World {
             watches: Vec::new(),
             trace: Trace::new(options.tracing),
             nodes_rng: fork(options.seed, Consumer::Nodes),
+            hosts_rng: fork(options.seed, Consumer::Hosts),
             changes: 0,
             handled: 0,
             events: 0,
@@ -210,6 +217,8 @@ impl World {
             Happening::Datagram(packet) => self.arrive(packet),
             Happening::Stream(id, step) => self.on_stream(id, step),
             Happening::Resume(id, change) => self.on_resume(id, change),
+            Happening::Stall(id, change) => self.on_stall(id, change),
+            Happening::LookAtWallClock(id) => self.look_at_wall_clock(id),
             Happening::Deadline(id) => self.on_deadline(id),
         }
         true
@@ -221,7 +230,7 @@ impl World {
             return;
         }
         process.armed = None;
-        if !matches!(process.condition, Condition::Running | Condition::IoBlocked) {
+        if !process.runs() {
             return;
         }
         let local = process.clock.local(self.now);
@@ -290,11 +299,10 @@ impl World {
     /// Puts the next deadline of a process into the queue, unless an earlier one is there.
     fn arm(&mut self, id: ProcessId) {
         let process = &mut self.processes[id.0];
-        if !matches!(process.condition, Condition::Running | Condition::IoBlocked) {
+        if !process.runs() {
             return;
         }
-        let due = process.clock.reaches(process.node.next_deadline());
-        let due = due.max(self.now);
+        let due = process.fires_at(&mut self.hosts_rng).max(self.now);
         if process.armed.is_none_or(|armed| armed > due) {
             process.armed = Some(due);
             self.queue

@@ -329,8 +329,11 @@ impl Node {
             }
         }
         self.adopt_record(joiner, Source::Told, out);
-        // Serving a join is an exchange of tables too.
-        self.become_ready();
+        // Serving a join is an exchange of tables too; but a life that is years ahead of all clocks
+        // is listed by nobody, and must not take itself for a member.
+        if !self.wall.ahead {
+            self.become_ready();
+        }
         self.answer_table(stream, out);
     }
 }

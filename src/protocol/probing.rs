@@ -193,18 +193,40 @@ impl Node {
             Purpose::Relayed { .. } | Purpose::Stream(_) => {
                 let key = (probe_kind(probe.purpose), ProbeOutcome::Missed);
                 self.stats.probes.add(key, 1);
+                self.look_for_company(probe.purpose, out);
             }
             Purpose::Relay {
                 requester,
                 seq: asked,
                 prolonged: false,
             } => {
-                let nack = self.build_nack(asked, probe.target.member);
-                self.send(requester, &Message::Nack(nack), out);
+                self.deny(requester, asked, probe.target.member, out);
             }
             // A relay that was late keeps silent rather than accuse.
             Purpose::Relay { .. } | Purpose::Contact | Purpose::Admission(_) | Purpose::Leave => {}
         }
+    }
+
+    /// An isolated node asks a silent relay itself. Relays answer only whom they know: a node that
+    /// knows nobody, because its clock was years behind when it was told of them, is company too.
+    fn look_for_company(&mut self, purpose: Purpose, out: &mut Outbox) {
+        if let Purpose::Relayed { relay } = purpose
+            && self.isolated
+        {
+            self.ping(relay, Purpose::Scheduled, out);
+        }
+    }
+
+    /// Tells `requester` that `member` does not answer here.
+    pub(super) fn deny(
+        &mut self,
+        requester: SocketAddr,
+        asked: ProbeSeq,
+        member: NameHash,
+        out: &mut Outbox,
+    ) {
+        let nack = self.build_nack(asked, member);
+        self.send(requester, &Message::Nack(nack), out);
     }
 
     fn build_nack(&self, seq: ProbeSeq, member: NameHash) -> Nack {

@@ -317,6 +317,11 @@ impl Node {
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => self.on_miss(&probe, out),
             Purpose::Admission(stream) => self.admit_pending(stream, out),
+            // Another life answers at the address: who asks this relay must hear of it, or nobody
+            // ever is a witness, and the former owner stays listed for good.
+            Purpose::Relay { requester, seq, .. } => {
+                self.deny(requester, seq, probe.target.member, out);
+            }
             _ => {}
         }
         self.ask_stranger(&probe, &answer.sender, out);

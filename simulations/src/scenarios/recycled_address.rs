@@ -38,7 +38,8 @@ fn play(stage: &mut Stage) -> Result<(), String> {
     stage.nobody_else_dies(since, &[blue[3]])
 }
 
-fn strangers(world: &World) -> usize {
+/// Members that a node lists and that are of the other cluster, added up over all nodes.
+pub(super) fn strangers(world: &World) -> usize {
     let of = |process: &crate::process::Process| {
         let green = process.cluster == "green";
         let records = process.node.records();
@@ -49,7 +50,8 @@ fn strangers(world: &World) -> usize {
     world.up().map(of).sum()
 }
 
-fn of_green(name: &str) -> Start {
+/// A node of the other cluster.
+pub(super) fn of_green(name: &str) -> Start {
     Start {
         cluster: "green".into(),
         ..Start::named(name)

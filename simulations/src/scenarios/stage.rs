@@ -6,7 +6,7 @@ use rumord::protocol::EventKind;
 use rumord::time::Instant;
 
 use crate::process::ProcessId;
-use crate::world::{OnViolation, Options, World};
+use crate::world::{Checking, OnViolation, Options, World};
 
 /// A world, and the figures that a scenario tells.
 pub struct Stage {
@@ -41,6 +41,18 @@ impl Stage {
     /// A cluster that has run for half a minute: every member has been probed many times.
     pub(super) fn settled(&mut self, count: usize) -> Vec<ProcessId> {
         let nodes = self.world.start_cluster(count);
+        self.world.run_for(Duration::from_secs(30));
+        nodes
+    }
+
+    /// The same with members that know each other from the start, in a world of its own. Nobody
+    /// looks at the invariants: in a large cluster that takes longer than the run.
+    pub(super) fn full(&mut self, count: usize) -> Vec<ProcessId> {
+        self.world = World::new(Options {
+            checking: Checking::Nothing,
+            ..Options::seeded(self.seed)
+        });
+        let nodes = self.world.start_full(count);
         self.world.run_for(Duration::from_secs(30));
         nodes
     }

@@ -1,14 +1,10 @@
-//! Faults begin, and all of them end.
+//! Faults begin.
 
 use std::time::Duration;
-
-use rumord::member::Generation;
-use rumord::protocol::RELEASE_UNIX_SECONDS;
 
 use super::fault::{Fault, Slot, name};
 use super::run::{Action, Run, first_address};
 use super::troubles::{Interval, Peers};
-use crate::link::{Link, Loss};
 use crate::process::{Condition, ProcessId};
 use crate::rules::{Carried, Effect, Hosts, Rule, RuleId};
 use crate::world::{Restart, Start};
@@ -21,12 +17,8 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 const DEAF_SLOT: Duration = Duration::from_millis(100);
 /// From the start of one to the next.
 const DEAF_PERIOD: Duration = Duration::from_secs(1);
-/// What an operator needs to restart a node.
-const OPERATOR_TIME: Duration = Duration::from_millis(1100);
-/// Generations up to this one come from a clock that is far behind.
-const EARLY_LAST: Generation = Generation(RELEASE_UNIX_SECONDS + 3600);
-/// Loss that stays after all faults have ended.
-const CALM_LOSS: f64 = 0.05;
+/// How long a node is down in a rolling deployment.
+const DEPLOY_DOWN: Duration = Duration::from_millis(500);
 
 impl Run<'_> {
     /// Does `fault`, unless there is nobody to suffer it.
@@ -67,6 +59,27 @@ impl Run<'_> {
                 self.healthy(*slot)?;
                 self.deafen_again(*slot, *times);
             }
+            _ => return self.suffer_from_host(fault),
+        }
+        Some(())
+    }
+
+    fn suffer_from_host(&mut self, fault: &Fault) -> Option<()> {
+        match fault {
+            Fault::Starve(slot, length) => {
+                let id = self.healthy(*slot)?;
+                self.world.starve(id, *length);
+            }
+            Fault::SlowTimers(slot, lateness, length) => {
+                let id = self.healthy(*slot)?;
+                self.world.delay_timers(id, *lateness);
+                self.plan_at(self.world.now() + *length, Action::TimersOnTime(id));
+            }
+            Fault::StepClock(slot, seconds) => {
+                let id = self.slots[*slot]?;
+                self.world.step_wall_clock(id, *seconds);
+            }
+            Fault::Deploy(gap, way) => self.deploy(0, *gap, *way),
             _ => return self.suffer_from_network(fault),
         }
         Some(())
@@ -118,7 +131,7 @@ impl Run<'_> {
     }
 
     /// The process of a slot, if one runs, however badly.
-    fn running(&self, slot: Slot) -> Option<ProcessId> {
+    pub(super) fn running(&self, slot: Slot) -> Option<ProcessId> {
         self.slots[slot].filter(|&id| self.world.process(id).is_up())
     }
 
@@ -195,11 +208,31 @@ impl Run<'_> {
         }
     }
 
-    fn restart(&mut self, slot: Slot, way: Restart) -> Option<()> {
+    pub(super) fn restart(&mut self, slot: Slot, way: Restart) -> Option<()> {
         let id = self.slots[slot]?;
         self.world.crash(id);
         self.slots[slot] = Some(self.world.restart(id, way));
         Some(())
+    }
+
+    /// Restarts the node of a slot, if it runs, and after `gap` those of all later ones.
+    pub(super) fn deploy(&mut self, slot: Slot, gap: Duration, way: Restart) {
+        if let Some(id) = self.running(slot) {
+            self.world.crash(id);
+            let back = self.world.now() + DEPLOY_DOWN;
+            self.plan_at(back, Action::Return(slot, way));
+        }
+        if slot + 1 < self.slots.len() {
+            let next = Action::Deploy(slot + 1, gap, way);
+            self.plan_at(self.world.now() + gap, next);
+        }
+    }
+
+    /// The node of a slot comes back, unless something else has brought it back meanwhile.
+    pub(super) fn come_back(&mut self, slot: Slot, way: Restart) {
+        if self.running(slot).is_none() {
+            self.restart(slot, way);
+        }
     }
 
     fn start_twin(&mut self, slot: Slot, length: Duration) -> Option<()> {
@@ -209,57 +242,5 @@ impl Run<'_> {
         self.twins.push((slot, twin));
         self.plan_at(self.world.now() + length, Action::Stop(twin));
         Some(())
-    }
-
-    /// All faults end. Whoever is not of the core is down from now on, and whoever is comes back.
-    /// What no protocol can settle, an operator does: where two processes used one name, or a
-    /// clock is far behind, the node is stopped and started again.
-    pub(super) fn heal(&mut self) {
-        self.troubles.end(self.world.now());
-        self.world.set_usual_link(calm(self.plan.link));
-        for (slot, twin) in std::mem::take(&mut self.twins) {
-            self.world.crash(twin);
-            self.stop(slot);
-        }
-        for slot in 0..self.slots.len() {
-            if !self.plan.core.contains(&slot) || self.must_restart(slot) {
-                self.stop(slot);
-            } else if let Some(id) = self.running(slot) {
-                self.world.resume(id);
-            }
-        }
-        // Generations are seconds: another one begins.
-        self.world.run_for(OPERATOR_TIME);
-        for &slot in &self.plan.core {
-            if self.running(slot).is_none() {
-                let restarted = self.restart(slot, Restart::default());
-                debug_assert!(
-                    restarted.is_some(),
-                    "every slot is started before faults end"
-                );
-            }
-        }
-    }
-
-    fn must_restart(&self, slot: Slot) -> bool {
-        self.running(slot).is_some_and(|id| {
-            let state = self.world.process(id).node.state();
-            state.leaving || state.generation <= EARLY_LAST
-        })
-    }
-
-    fn stop(&mut self, slot: Slot) {
-        if let Some(id) = self.slots[slot] {
-            self.world.crash(id);
-        }
-    }
-}
-
-/// The link after all faults have ended: as slow as before, and nearly as lossy.
-fn calm(link: Link) -> Link {
-    Link {
-        loss: Loss::Independent(link.loss.share().min(CALM_LOSS)),
-        corrupted: 0.0,
-        ..link
     }
 }

@@ -117,7 +117,13 @@ impl Coverage {
                 .iter()
                 .map(|it| ("suspicion", it.as_str())),
         );
-        let joins = ["joined", "itself", "unreachable", "name-conflict"];
+        let joins = [
+            "joined",
+            "itself",
+            "unreachable",
+            "name-conflict",
+            "future-generation",
+        ];
         listed.extend(joins.map(|word| ("join", word)));
         let lost = [
             Dropped::Loss,

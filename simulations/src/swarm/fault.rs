@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use crate::process::Lateness;
 use crate::rules::Carried;
 use crate::world::Restart;
 
@@ -27,6 +28,14 @@ pub enum Fault {
     BlockIo(Slot, Duration),
     /// Short outages, one a second.
     DeafSlots(Slot, u32),
+    /// The process gets too little of the processor.
+    Starve(Slot, Duration),
+    /// The process's timers are late.
+    SlowTimers(Slot, Lateness, Duration),
+    /// The wall clock of the node's host is set so many seconds forth, or back.
+    StepClock(Slot, i64),
+    /// All nodes are restarted on their hosts, one after another, with this time between two.
+    Deploy(Duration, Restart),
     /// Nothing passes from the first to the second.
     OneWayCut(Slot, Slot, Carried, Duration),
     /// Nothing passes between the two.
@@ -47,7 +56,7 @@ pub enum Fault {
 
 impl Fault {
     /// The words for all faults, for counting.
-    pub const WORDS: [&'static str; 15] = [
+    pub const WORDS: [&'static str; 19] = [
         "crash",
         "restart",
         "leave",
@@ -55,6 +64,10 @@ impl Fault {
         "outage",
         "block-io",
         "deaf-slots",
+        "starve",
+        "slow-timers",
+        "clock-step",
+        "deploy",
         "one-way-cut",
         "cut",
         "partition",
@@ -76,14 +89,18 @@ impl Fault {
             Fault::Outage(..) => 4,
             Fault::BlockIo(..) => 5,
             Fault::DeafSlots(..) => 6,
-            Fault::OneWayCut(..) => 7,
-            Fault::Cut(..) => 8,
-            Fault::Partition(..) => 9,
-            Fault::Deafen(..) => 10,
-            Fault::Mute(..) => 11,
-            Fault::Hold(..) => 12,
-            Fault::Lossy(..) => 13,
-            Fault::Twin(..) => 14,
+            Fault::Starve(..) => 7,
+            Fault::SlowTimers(..) => 8,
+            Fault::StepClock(..) => 9,
+            Fault::Deploy(..) => 10,
+            Fault::OneWayCut(..) => 11,
+            Fault::Cut(..) => 12,
+            Fault::Partition(..) => 13,
+            Fault::Deafen(..) => 14,
+            Fault::Mute(..) => 15,
+            Fault::Hold(..) => 16,
+            Fault::Lossy(..) => 17,
+            Fault::Twin(..) => 18,
         };
         Self::WORDS[place]
     }
@@ -98,8 +115,14 @@ impl fmt::Display for Fault {
             Fault::Pause(slot, length)
             | Fault::Outage(slot, length)
             | Fault::BlockIo(slot, length)
+            | Fault::Starve(slot, length)
             | Fault::Twin(slot, length) => write!(f, " {} {length:?}", name(*slot)),
             Fault::DeafSlots(slot, times) => write!(f, " {} {times} times", name(*slot)),
+            Fault::SlowTimers(slot, lateness, length) => {
+                write!(f, " {} {lateness} {length:?}", name(*slot))
+            }
+            Fault::StepClock(slot, step) => write!(f, " {} {step:+} s", name(*slot)),
+            Fault::Deploy(gap, way) => write!(f, " all, one per {gap:?}, {way}"),
             Fault::OneWayCut(from, to, carried, length) => {
                 let carried = word_of(*carried);
                 write!(f, " {} to {} {carried} {length:?}", name(*from), name(*to))

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rumord::member::NodeName;
-use rumord::protocol::{Config, Event, EventKind, Evidence, MemberEvent};
+use rumord::member::{Generation, Incarnation, NodeName};
+use rumord::protocol::{Config, Event, EventKind, MemberEvent};
 use rumord::time::Instant;
 
 use super::fault::Slot;
@@ -26,7 +26,12 @@ const TOLD_TIME: Duration = Duration::from_secs(300);
 #[derive(Debug, Default)]
 pub struct Judge {
     heard: BTreeMap<ProcessId, usize>,
+    /// Deaths declared, excusably, by nodes that had nobody to ask.
+    alone: BTreeSet<Claim>,
 }
+
+/// Which life, and which incarnation of it, was declared dead.
+type Claim = (NodeName, Generation, Incarnation);
 
 impl Judge {
     /// A member that runs, that can be reached, and that has not stood still for longer than the
@@ -41,6 +46,7 @@ impl Judge {
         troubles: &Troubles,
         config: &Config,
     ) -> Result<(), Failure> {
+        let mut told = Vec::new();
         for observer in world.processes() {
             let heard = self.heard.entry(observer.id).or_insert(0);
             let news = &observer.events[*heard..];
@@ -49,56 +55,104 @@ impl Judge {
                 let Event::Member(event) = event else {
                     continue;
                 };
-                if event.kind == EventKind::MemberDead
-                    && !is_excused(world, troubles, config, observer, *at, event)
-                {
-                    return Err(Failure {
-                        invariant: "nobody-alive-is-buried".to_owned(),
-                        at: *at,
-                        detail: format!("{} on {}: {event:?}", observer.name, observer.id),
-                    });
+                if event.kind != EventKind::MemberDead {
+                    continue;
+                }
+                let case = Case {
+                    world,
+                    troubles,
+                    config,
+                    observer,
+                    at: *at,
+                    event,
+                };
+                if case.is_excused() {
+                    if case.is_alone() {
+                        self.alone.insert(claim(event));
+                    }
+                } else {
+                    told.push(case);
                 }
             }
         }
-        Ok(())
+        let own =
+            |case: &Case<'_>| case.rule() != "told" || !self.alone.contains(&claim(case.event));
+        match told.into_iter().find(own) {
+            Some(case) => Err(case.failure()),
+            None => Ok(()),
+        }
     }
 }
 
-fn is_excused(
-    world: &World,
-    troubles: &Troubles,
-    config: &Config,
-    observer: &Process,
+fn claim(event: &MemberEvent) -> Claim {
+    (event.member.clone(), event.generation, event.incarnation)
+}
+
+/// One verdict that somebody announced.
+struct Case<'a> {
+    world: &'a World,
+    troubles: &'a Troubles,
+    config: &'a Config,
+    observer: &'a Process,
     at: Instant,
-    event: &MemberEvent,
-) -> bool {
-    let Some(slot) = slot_of(&event.member) else {
-        return true;
-    };
-    if !lives(world, event) {
-        return true;
-    }
-    let evidence = event.evidence.as_ref();
-    let back = match evidence.map_or("told", |evidence| evidence.rule) {
-        "told" => TOLD_TIME,
-        _ => EVIDENCE_TOLERANCES * config.pause_tolerance + EVIDENCE_TIME,
-    };
-    let window = Interval {
-        since: at.before(back),
-        until: at,
-    };
-    let nodes: BTreeSet<_> = world.processes().map(|process| &process.name).collect();
-    let excused = |slot| troubles.excuse(slot, &window, nodes.len(), config.pause_tolerance);
-    excused(slot) || (is_alone(evidence) && slot_of(&observer.name).is_none_or(excused))
+    event: &'a MemberEvent,
 }
 
-/// Whether nobody confirmed it: one of two, or one that is cut off from everybody, cannot tell its
-/// own trouble from another's.
-fn is_alone(evidence: Option<&Evidence>) -> bool {
-    evidence.is_some_and(|evidence| {
-        let own = evidence.rule == "own" && evidence.witnesses == 0;
-        own || evidence.rule == "isolated"
-    })
+impl Case<'_> {
+    fn is_excused(&self) -> bool {
+        let Some(slot) = slot_of(&self.event.member) else {
+            return true;
+        };
+        if !lives(self.world, self.event) {
+            return true;
+        }
+        let tolerance = self.config.pause_tolerance;
+        let back = match self.rule() {
+            "told" => TOLD_TIME,
+            _ => EVIDENCE_TOLERANCES * tolerance + EVIDENCE_TIME,
+        };
+        let window = Interval {
+            since: self.at.before(back),
+            until: self.at,
+        };
+        let nodes: BTreeSet<_> = self
+            .world
+            .processes()
+            .map(|process| &process.name)
+            .collect();
+        let mut slots = vec![slot];
+        if self.is_alone() {
+            match slot_of(&self.observer.name) {
+                Some(own) => slots.push(own),
+                None => return true,
+            }
+        }
+        self.troubles
+            .excuse(&slots, &window, nodes.len(), tolerance)
+    }
+
+    /// Whether nobody confirmed it: one of two, or one that is cut off from everybody, cannot tell
+    /// its own trouble from another's.
+    fn is_alone(&self) -> bool {
+        self.event.evidence.as_ref().is_some_and(|evidence| {
+            let own = evidence.rule == "own" && evidence.witnesses == 0;
+            own || evidence.rule == "isolated"
+        })
+    }
+
+    fn rule(&self) -> &'static str {
+        let evidence = self.event.evidence.as_ref();
+        evidence.map_or("told", |evidence| evidence.rule)
+    }
+
+    fn failure(&self) -> Failure {
+        let (observer, event) = (self.observer, self.event);
+        Failure {
+            invariant: "nobody-alive-is-buried".to_owned(),
+            at: self.at,
+            detail: format!("{} on {}: {event:?}", observer.name, observer.id),
+        }
+    }
 }
 
 /// Whether the life that the event is about goes on.

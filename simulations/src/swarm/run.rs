@@ -12,10 +12,10 @@ use super::fault::{Fault, Slot, name};
 use super::judge::Judge;
 use super::plan::Plan;
 use super::troubles::Troubles;
-use crate::process::ProcessId;
+use crate::process::{Lateness, ProcessId};
 use crate::rules::RuleId;
 use crate::trace::Tracing;
-use crate::world::{Checking, Keeping, OnViolation, Options, Start, Tampering, World};
+use crate::world::{Checking, Keeping, OnViolation, Options, Restart, Start, Tampering, World};
 
 /// How often it is looked whether all is well.
 const LOOK: Duration = Duration::from_millis(500);
@@ -75,6 +75,9 @@ pub(super) enum Action {
     Lift(Vec<RuleId>),
     Stop(ProcessId),
     DeafSlots(Slot, u32),
+    TimersOnTime(ProcessId),
+    Deploy(Slot, Duration, Restart),
+    Return(Slot, Restart),
 }
 
 /// A plan under way.
@@ -176,6 +179,9 @@ impl<'a> Run<'a> {
             Action::Lift(rules) => rules.into_iter().for_each(|rule| self.world.lift(rule)),
             Action::Stop(id) => self.world.crash(id),
             Action::DeafSlots(slot, left) => self.deafen_again(slot, left),
+            Action::TimersOnTime(id) => self.world.delay_timers(id, Lateness::None),
+            Action::Deploy(slot, gap, way) => self.deploy(slot, gap, way),
+            Action::Return(slot, way) => self.come_back(slot, way),
         }
     }
 

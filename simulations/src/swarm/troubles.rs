@@ -73,18 +73,26 @@ impl Troubles {
         }
     }
 
-    /// Whether what happened within `window` can make somebody declare this one of `nodes` dead.
+    /// Whether what happened to these within `window` can make somebody declare one of `nodes`
+    /// dead: they are that one and, where nobody else was asked, whoever declares it. What one
+    /// stood still adds to what the other did.
     #[must_use]
-    pub fn excuse(&self, slot: Slot, window: &Interval, nodes: usize, tolerance: Duration) -> bool {
+    pub fn excuse(
+        &self,
+        slots: &[Slot],
+        window: &Interval,
+        nodes: usize,
+        tolerance: Duration,
+    ) -> bool {
         let still: Duration = self
             .still
             .iter()
-            .filter(|(who, _)| *who == slot)
+            .filter(|(who, _)| slots.contains(who))
             .map(|(_, interval)| interval.within(window))
             .sum();
         let mut others = BTreeSet::new();
         for (who, peers, interval) in &self.cut {
-            if *who == slot && interval.meets(window) {
+            if slots.contains(who) && interval.meets(window) {
                 match peers {
                     Peers::All => return true,
                     Peers::One(other) => others.insert(*other),
@@ -114,10 +122,21 @@ mod tests {
         troubles.stands_still(1, interval(0, 3));
         troubles.stands_still(1, interval(10, 13));
         let tolerance = Duration::from_secs(5);
-        let excuse = |slot, window| troubles.excuse(slot, &window, 10, tolerance);
-        assert!(excuse(1, interval(0, 20)));
-        assert!(!excuse(1, interval(5, 20)));
-        assert!(!excuse(2, interval(0, 20)));
+        let excuse = |slots: &[Slot], window| troubles.excuse(slots, &window, 10, tolerance);
+        assert!(excuse(&[1], interval(0, 20)));
+        assert!(!excuse(&[1], interval(5, 20)));
+        assert!(!excuse(&[2], interval(0, 20)));
+    }
+
+    #[test]
+    fn pauses_of_both_add_up_where_one_judges_the_other_alone() {
+        let mut troubles = Troubles::default();
+        troubles.stands_still(1, interval(0, 3));
+        troubles.stands_still(2, interval(3, 5));
+        let tolerance = Duration::from_secs(5);
+        let excuse = |slots: &[Slot]| troubles.excuse(slots, &interval(0, 20), 2, tolerance);
+        assert!(excuse(&[1, 2]));
+        assert!(!excuse(&[1]) && !excuse(&[2]));
     }
 
     #[test]
@@ -126,7 +145,7 @@ mod tests {
         troubles.is_cut(1, Peers::One(2), interval(0, 9));
         troubles.is_cut(3, Peers::All, interval(0, 9));
         let tolerance = Duration::from_secs(5);
-        let excuse = |slot, nodes| troubles.excuse(slot, &interval(5, 20), nodes, tolerance);
+        let excuse = |slot, nodes| troubles.excuse(&[slot], &interval(5, 20), nodes, tolerance);
         assert!(!excuse(1, 10));
         assert!(excuse(1, 3));
         assert!(excuse(3, 10));

@@ -14,7 +14,7 @@ impl World {
     pub(super) fn transmit(&mut self, id: ProcessId, transmit: Transmit) {
         let process = &mut self.processes[id.0];
         if process.condition == Condition::IoBlocked {
-            process.unsent.push(transmit);
+            process.send_later(transmit);
             return;
         }
         match transmit {

@@ -26,7 +26,7 @@ impl World {
         self.impair(id, Condition::IoBlocked, length);
     }
 
-    fn impair(&mut self, id: ProcessId, condition: Condition, length: Duration) {
+    pub(super) fn impair(&mut self, id: ProcessId, condition: Condition, length: Duration) {
         let process = &mut self.processes[id.0];
         if !process.is_up() {
             return;
@@ -45,11 +45,13 @@ impl World {
         self.changes += 1;
     }
 
-    /// A process that stands still is itself again at once.
+    /// A process that stands still or is starved is itself again at once.
     pub fn resume(&mut self, id: ProcessId) {
-        let process = &self.processes[id.0];
+        let process = &mut self.processes[id.0];
+        process.starved_until = None;
+        let change = process.changes;
         if process.condition != Condition::Running {
-            self.on_resume(id, process.changes);
+            self.on_resume(id, change);
         }
     }
 
@@ -76,6 +78,7 @@ impl World {
         // Its deadlines have a lower class: they come after everything that waited.
         self.processes[id.0].armed = None;
         self.arm(id);
+        self.plan_stall(id);
         self.changes += 1;
     }
 

@@ -11,7 +11,7 @@ use rumord::protocol::{Bootstrap, Identity, Input, Node, Roster};
 use rumord::time::Instant;
 
 use super::{EPOCH, World};
-use crate::process::{Clock, Condition, Process, ProcessId};
+use crate::process::{Clock, Condition, Lateness, Process, ProcessId};
 
 /// The port of every node that is not given an address.
 const PORT: u16 = 7480;
@@ -41,6 +41,8 @@ pub struct Start {
     pub join: Vec<SocketAddr>,
     /// How much too fast its clock runs, in millionths.
     pub drift_ppm: i32,
+    /// How far its host's wall clock is ahead of the true time, in seconds; it may be behind.
+    pub wall_ahead: i64,
 }
 
 impl Start {
@@ -62,6 +64,7 @@ impl Start {
             address: None,
             join: Vec::new(),
             drift_ppm: 0,
+            wall_ahead: 0,
         }
     }
 
@@ -151,7 +154,7 @@ impl World {
         let id = ProcessId(self.processes.len());
         let address = start.address.unwrap_or_else(|| unused_address(id));
         assert!(!self.listeners.contains_key(&address), "{address} is taken");
-        let wall = self.wall_clock();
+        let wall = self.wall_clock(start.wall_ahead);
         let generation = start.generation.unwrap_or(Generation(wall.as_secs()));
         let node_id = start.node_id.unwrap_or(NodeId(self.nodes_rng.next_u64()));
         let identity = Identity {
@@ -163,7 +166,8 @@ impl World {
             tags: BTreeMap::new(),
             services: Vec::new(),
         };
-        let process = self.new_process(id, identity, &start.join, start.drift_ppm);
+        let mut process = self.new_process(id, identity, &start.join, start.drift_ppm);
+        process.wall_ahead = start.wall_ahead;
         self.trace.note(
             self.now,
             Some(&process),
@@ -214,8 +218,12 @@ impl World {
             condition: Condition::Running,
             node,
             clock,
+            wall_ahead: 0,
+            lateness: Lateness::None,
             events: Vec::new(),
             changes: 0,
+            starved_until: None,
+            late: None,
             armed: None,
             inbox: Default::default(),
             unsent: Vec::new(),
@@ -263,13 +271,16 @@ impl World {
         nodes
     }
 
-    /// Starts the node of a stopped process again. It joins through others that run.
+    /// Starts the node of a stopped process again. It joins through others that run. At its address
+    /// it runs on the same host, by the same wall clock.
     ///
     /// # Panics
     /// The process has not stopped, or its address is taken.
     pub fn restart(&mut self, id: ProcessId, restart: Restart) -> ProcessId {
-        let wall = self.wall_clock().as_secs();
         let old = &self.processes[id.0];
+        let same_host = restart.address == AddressChoice::Kept;
+        let wall_ahead = if same_host { old.wall_ahead } else { 0 };
+        let wall = self.wall_clock(wall_ahead).as_secs();
         assert!(!old.is_up(), "{} has not stopped", old.name);
         let last = old.node.state().generation.0;
         let start = Start {
@@ -281,9 +292,10 @@ impl World {
                 GenerationChoice::Exactly(generation) => generation,
             }),
             node_id: (restart.node_id == NodeIdChoice::Kept).then_some(old.node_id),
-            address: (restart.address == AddressChoice::Kept).then_some(old.address),
+            address: same_host.then_some(old.address),
             join: self.contacts(&old.cluster),
             drift_ppm: old.clock.drift_ppm,
+            wall_ahead,
         };
         self.start(start)
     }
@@ -349,8 +361,15 @@ impl World {
         }
     }
 
-    fn wall_clock(&self) -> Duration {
-        EPOCH + self.now.since(Instant::ORIGIN)
+    /// What a wall clock that is `ahead` by so many seconds shows; none shows times before 1970.
+    #[must_use]
+    pub fn wall_clock(&self, ahead: i64) -> Duration {
+        let step = Duration::from_secs(ahead.unsigned_abs());
+        let truth = EPOCH + self.now.since(Instant::ORIGIN);
+        match ahead < 0 {
+            true => truth.saturating_sub(step),
+            false => truth.saturating_add(step),
+        }
     }
 }
 

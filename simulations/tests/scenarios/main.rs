@@ -3,11 +3,14 @@
 //! Every test is a function of a seed and runs for several. A figure that a test prints is virtual
 //! time; see it with `cargo test -p rumord-sim --test scenarios -- --nocapture`.
 
+mod addresses;
+mod clocks;
 mod clusters;
 mod commands;
 mod comparing;
 mod crashing;
 mod hostile;
+mod hosts;
 mod joining;
 mod leaving;
 mod links;
@@ -18,6 +21,7 @@ mod partitions;
 mod pausing;
 mod repeating;
 mod restarting;
+mod returning;
 mod spreading;
 mod stage;
 mod swarm;

@@ -19,10 +19,11 @@ fn a_swarm_passes_on_any_number_of_threads() {
 /// Schedules that found something. Each says what.
 #[test]
 fn schedules_that_once_failed_pass() {
-    let found: [(u64, &[usize]); 1] = [
-        // A member that was suspected came back while the suspecting node was deaf; the first
-        // answer that it heard again turned all its unanswered pings into evidence.
-        (1129, &[1, 2, 3, 4, 7, 8, 9]),
+    let found: [(u64, &[usize]); 2] = [
+        // One of the last two had believed nobody while its clock was behind; the other, isolated,
+        // asked it for nothing but to relay, and relays answer only whom they know.
+        (21991, &[1, 4, 7, 9]),
+        (31601, &[5, 8]),
     ];
     for (seed, faults) in found {
         let kept = faults.iter().copied().collect();
@@ -78,16 +79,19 @@ fn a_failing_schedule_is_made_small() {
         tracing: Tracing::Off,
         tampering: Tampering::HeartbeatsReviveTheDead,
     };
-    let failures = failures(manner.tampering, 4);
-    let (seed, failure) = failures.first().expect("it is caught at once");
-    let plan = Plan::draw(*seed);
-    let enough = shrink(&plan, manner, &failure.invariant);
-    assert!(enough.len() <= 2, "of {}: {enough:?}", plan.faults.len());
-    let again = attempt(&plan.keeping(&enough), manner).failure;
-    assert_eq!(
-        again.map(|again| again.invariant),
-        Some(failure.invariant.clone())
-    );
+    let mut sizes = Vec::new();
+    for (seed, failure) in failures(manner.tampering, 6).iter().take(3) {
+        let plan = Plan::draw(*seed);
+        let enough = shrink(&plan, manner, &failure.invariant);
+        assert!(enough.len() <= plan.faults.len().div_ceil(2), "{plan}");
+        let again = attempt(&plan.keeping(&enough), manner).failure;
+        assert_eq!(
+            again.map(|again| again.invariant),
+            Some(failure.invariant.clone())
+        );
+        sizes.push(enough.len());
+    }
+    assert!(sizes.iter().any(|&size| size <= 2), "{sizes:?}");
 }
 
 /// What a swarm writes about a failing seed can be replayed, and fails again.
