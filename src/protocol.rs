@@ -37,16 +37,17 @@ mod view;
 mod wall_clock;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::member::{
     Generation, HeartbeatState, Metadata, NameHash, NodeId, NodeName, Record, Standing, Version,
     WireRange,
 };
 use crate::time::Instant;
-use crate::wire::{self, Age, ClusterTag};
+use crate::wire::{self, Age, ClusterTag, RecordUpdate};
 
 pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
-pub use config::{Config, ConfigError, Schedule};
+pub use config::{Config, ConfigError, Schedule, Spreading};
 pub use input::{Bootstrap, Identity, Input, NodeError};
 pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, Outbox, RefusalReason,
@@ -72,9 +73,13 @@ use round_robin::RoundRobin;
 use round_trip::RoundTrip;
 use slots::{PeriodStart, Slots};
 use streams::Exchange;
+pub use table::Roster;
 use table::Table;
 use timers::{Timer, Timers};
 use wall_clock::WallClock;
+
+// With its twelve bytes in the index a known member costs 60 bytes beside its record.
+const _: () = assert!(size_of::<table::Entry<ArrivalWindow>>() <= 48);
 
 /// Where a node is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,13 +92,13 @@ pub enum Life {
     Leaving,
 }
 
-/// What a node keeps about a peer beside its record: 56 bytes.
-#[derive(Debug)]
-struct Peer {
-    window: ArrivalWindow,
+/// What a node keeps about a member that it has exchanged messages with, beside its entry in the
+/// table. With the slotted schedule that is a small part of a large cluster.
+#[derive(Debug, Default)]
+struct Contact {
     round_trip: RoundTrip,
-    /// When it last answered a question of this node; the origin when it never has.
-    answered_at: Instant,
+    /// When it last answered a question of this node.
+    answered_at: Option<Instant>,
     /// When it was heard to begin a period.
     period_start: Option<PeriodStart>,
 }
@@ -143,7 +148,8 @@ pub struct Node {
     local: Local,
     life: Life,
     now: Instant,
-    table: Table<Peer>,
+    table: Table<ArrivalWindow>,
+    contacts: BTreeMap<NameHash, Contact>,
     timers: Timers,
     // Detection.
     round_robin: RoundRobin,
@@ -202,14 +208,14 @@ impl Node {
         now: Instant,
     ) -> Result<Self, NodeError> {
         config.check()?;
-        let record = own_record(&identity);
-        if let Some(metadata) = &record.metadata {
+        let told = own_record(&identity);
+        if let Some(metadata) = &told.record.metadata {
             metadata.check()?;
         }
         let mut rngs = Rngs::new(rng_seed);
         let hash = identity.name.hash();
         let mut table = Table::new(hash, config.dead_retention, now);
-        table.merge(now, &record, Age(0), || Peer::new(now, &config));
+        table.merge(now, &told, || ArrivalWindow::new(config.probe_period));
         let first_period = now + config.probe_period.mul_f64(rngs.share());
         let mut timers = Timers::default();
         timers.set(Timer::Period, now, first_period.since(now));
@@ -233,6 +239,7 @@ impl Node {
             },
             now,
             table,
+            contacts: BTreeMap::new(),
             timers,
             round_robin: RoundRobin::default(),
             slots: Slots::new(hash, config.probe_period, now),
@@ -242,7 +249,7 @@ impl Node {
             health: Health::new(config.late_threshold, config.probe_period),
             contact_at: Instant::ORIGIN,
             isolated: false,
-            news: Dissemination::default(),
+            news: Dissemination::new(config.spreading),
             push_budget: ByteBucket::new(config.push_rate, config.push_burst, now),
             pushed_at: Instant::ORIGIN,
             heartbeat_cursor: NameHash::MIN,
@@ -297,10 +304,31 @@ impl Node {
     /// The own heartbeat counts on, and the own record shows it.
     fn bump_version(&mut self) {
         self.local.version += 1;
-        let heartbeat = self.heartbeat();
+        let version = Version(self.local.version);
         if let Some(entry) = self.table.get_mut(self.local.hash) {
-            entry.record.heartbeat = heartbeat;
+            entry.version = version;
         }
+    }
+
+    /// What is known of the exchanges with `member`.
+    fn contact(&self, member: NameHash) -> Option<&Contact> {
+        self.contacts.get(&member)
+    }
+
+    /// The same, to be changed; begun for a member of the table.
+    fn contact_mut(&mut self, member: NameHash) -> Option<&mut Contact> {
+        match self.contacts.entry(member) {
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                self.table.get(member)?;
+                Some(entry.insert(Contact::default()))
+            }
+        }
+    }
+
+    /// When `member` last answered a question of this node.
+    fn answered_at(&self, member: NameHash) -> Option<Instant> {
+        self.contact(member)?.answered_at
     }
 
     /// The own standing.
@@ -313,7 +341,7 @@ impl Node {
 }
 
 /// The record with which a node starts.
-fn own_record(identity: &Identity) -> Record {
+fn own_record(identity: &Identity) -> RecordUpdate {
     let metadata = Metadata {
         generation: identity.generation,
         node_id: identity.node_id,
@@ -326,24 +354,14 @@ fn own_record(identity: &Identity) -> Record {
             max: wire::VERSION,
         },
     };
-    Record {
+    let record = Record {
         name: identity.name.clone(),
         standing: Standing::alive(identity.generation, identity.node_id),
-        heartbeat: HeartbeatState {
-            generation: identity.generation,
-            version: Version(1),
-        },
         metadata: Some(metadata.into()),
-    }
-}
-
-impl Peer {
-    fn new(now: Instant, config: &Config) -> Self {
-        Peer {
-            window: ArrivalWindow::new(now, config.probe_period),
-            round_trip: RoundTrip::default(),
-            answered_at: Instant::ORIGIN,
-            period_start: None,
-        }
+    };
+    RecordUpdate {
+        record: record.into(),
+        version: Version(1),
+        age: Age(0),
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rumord::member::{NameHash, NodeId, Record, Standing, Status};
@@ -183,7 +184,7 @@ impl Checker {
         process: &Process,
     ) -> Result<(), Violation> {
         let fingerprint = process.node.fingerprint();
-        let table = digest(process.node.records());
+        let table = digest(process.node.records().map(Arc::as_ref));
         let known = *self.tables.entry(fingerprint).or_insert(table);
         if known != table {
             let detail = format!("fingerprint {fingerprint:016x} stands for two tables");

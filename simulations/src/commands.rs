@@ -2,19 +2,27 @@
 //! arguments, on any number of threads.
 
 mod arguments;
+mod compare;
 mod converge;
 mod detect;
 mod files;
+mod measurement;
+mod part;
+mod progress;
+mod scale;
 mod scenario;
+mod shard;
 mod swarm;
+mod sweep;
 
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
 pub use arguments::Span;
+use measurement::perform;
 
 /// rumord's protocol in virtual time.
 #[derive(Debug, Parser)]
@@ -38,6 +46,19 @@ enum Command {
     Converge(converge::ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(detect::DetectArguments),
+    /// One part of swarm, converge or detect, for several machines
+    ///
+    /// `sweep --shard 0/4 detect --nodes 128 --out DIR` makes every fourth run of that command and
+    /// leaves what they showed in DIR/detect-0-of-4.jsonl; `merge DIR` reports on all parts. The
+    /// exit code says whether the runs of this part have kept all promises; the file is written
+    /// either way.
+    Sweep(sweep::SweepArguments),
+    /// The report on all parts of a sweep, the same bytes as from one process
+    Merge(sweep::MergeArguments),
+    /// The same measures on foca 2.0 in the same world, and the formulas of SWIM
+    Compare(compare::CompareArguments),
+    /// The memory and time that a large cluster with full tables takes
+    Scale(scale::ScaleArguments),
     /// A story with figures and bounds; lists them without a name
     Scenario(scenario::ScenarioArguments),
 }
@@ -80,20 +101,14 @@ impl From<std::io::Error> for Trouble {
 /// use.
 pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Trouble> {
     match &command_line.command {
-        Command::Swarm(arguments) => swarm::swarm(arguments, out),
+        Command::Swarm(arguments) => perform(arguments, out),
         Command::Replay(arguments) => swarm::replay(arguments, out),
-        Command::Converge(arguments) => converge::converge_all(arguments, out),
-        Command::Detect(arguments) => detect::detect_all(arguments, out),
+        Command::Converge(arguments) => perform(arguments, out),
+        Command::Detect(arguments) => perform(arguments, out),
+        Command::Sweep(arguments) => sweep::sweep(arguments, out),
+        Command::Merge(arguments) => sweep::merge(arguments, out),
+        Command::Compare(arguments) => compare::compare(arguments, out),
+        Command::Scale(arguments) => scale::scale_one(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
-    }
-}
-
-/// On the terminal only, so that what is kept stays the same.
-fn show_progress(done: usize, all: usize) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let end = if done == all { "\n" } else { "" };
-        // A terminal that cannot show it hinders nobody.
-        let _ = write!(terminal, "\r{done} of {all}{end}");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rumord::protocol::{Config, EventKind};
 use rumord::time::Instant;
+use serde::{Deserialize, Serialize};
 
 use crate::forks::{Consumer, fork};
 use crate::link::Link;
@@ -36,7 +37,8 @@ pub struct Watchfulness {
 }
 
 /// What one run has shown.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Finding {
     /// From the crash until somebody suspected it, in seconds.
     pub suspected: Option<f64>,
@@ -44,11 +46,11 @@ pub struct Finding {
     pub declared: Option<f64>,
     /// Until all had it for dead.
     pub known: Option<f64>,
-    /// Suspicions that were raised against members that ran.
+    /// Suspicions that were raised against members that ran, over the whole run.
     pub false_suspicions: u64,
-    /// Verdicts of death against members that ran.
+    /// Verdicts of death against members that ran, over the whole run.
     pub false_deaths: u64,
-    /// Members times the seconds they ran.
+    /// Members times the seconds they ran; the one that crashed counts until then.
     pub member_seconds: f64,
 }
 
@@ -74,14 +76,14 @@ pub fn detect(what: &Watchfulness) -> Finding {
     world.crash(victim);
     let known = wait_until_known(&mut world, victim, what.config.pause_tolerance);
     world.run_for(what.config.pause_tolerance + REST);
-    let lived = world.now().since(Instant::ORIGIN).as_secs_f64();
+    let lived = |until: Instant| until.since(Instant::ORIGIN).as_secs_f64();
     Finding {
         suspected: first(&world, victim, EventKind::MemberSuspect, crashed),
         declared: first(&world, victim, EventKind::MemberDead, crashed),
         known,
         false_suspicions: mistakes(&world, victim, EventKind::MemberSuspect, crashed),
         false_deaths: mistakes(&world, victim, EventKind::MemberDead, crashed),
-        member_seconds: lived * (nodes.len() - 1) as f64,
+        member_seconds: lived(world.now()) * (nodes.len() - 1) as f64 + lived(crashed),
     }
 }
 

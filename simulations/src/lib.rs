@@ -21,8 +21,10 @@
 //! | [`scenarios`] | stories with figures and bounds |
 //! | [`converge`] | how long one change takes until all know it |
 //! | [`detect`] | how long a crash takes to be found, and mistakes |
+//! | [`compare`] | the same measures on another protocol, in the same world |
+//! | [`scale`] | the memory and time that a large cluster takes |
 //! | [`fit`], [`svg`] | figures about figures, and pictures of them |
-//! | [`commands`] | all of it from the command line |
+//! | [`commands`] | all of it from the command line, in one process or on many machines |
 //! | [`parallel`] | independent runs on several threads |
 //!
 //! ```
@@ -38,6 +40,7 @@
 
 pub mod checker;
 pub mod commands;
+pub mod compare;
 pub mod converge;
 pub mod detect;
 pub mod fit;
@@ -48,6 +51,7 @@ pub mod parallel;
 pub mod process;
 pub mod queue;
 pub mod rules;
+pub mod scale;
 pub mod scenarios;
 pub mod streams;
 pub mod svg;

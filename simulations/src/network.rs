@@ -81,7 +81,7 @@ impl Dropped {
 #[derive(Debug)]
 pub enum Sending {
     /// It arrives then; and so does its duplicate, if the link made one.
-    UnderWay(Vec<(Instant, Packet)>),
+    UnderWay((Instant, Packet), Option<Box<(Instant, Packet)>>),
     /// It does not arrive.
     Dropped(Dropped),
     /// It waits for a rule to be lifted.
@@ -93,6 +93,8 @@ pub enum Sending {
 pub struct Tally {
     /// Datagrams sent.
     pub sent: u64,
+    /// Payload bytes of the datagrams sent.
+    pub bytes: u64,
     /// Copies made by links.
     pub duplicated: u64,
     /// Datagrams handed to a node.
@@ -203,6 +205,7 @@ impl Network {
     /// A node sends `packet`.
     pub fn send(&mut self, now: Instant, packet: Packet) -> Sending {
         self.tally.sent += 1;
+        self.tally.bytes += packet.payload.len() as u64;
         self.resend(now, packet)
     }
 
@@ -230,10 +233,9 @@ impl Network {
             return Sending::Dropped(self.drop(Dropped::Loss));
         }
         let copy = self.duplicate(&link, &packet);
-        let arrivals = std::iter::once(packet)
-            .chain(copy)
-            .map(|packet| self.dispatch(&link, packet, now));
-        Sending::UnderWay(arrivals.collect())
+        let arrival = self.dispatch(&link, packet, now);
+        let again = copy.map(|packet| Box::new(self.dispatch(&link, packet, now)));
+        Sending::UnderWay(arrival, again)
     }
 
     /// Notes that a datagram did not arrive, and returns the reason.
@@ -361,8 +363,8 @@ mod tests {
         let mut network = Network::new(1, link);
         let mut arrived = 0;
         for _ in 0..10_000 {
-            if let Sending::UnderWay(copies) = network.send(Instant::ORIGIN, packet(100)) {
-                arrived += copies.len() as u64;
+            if let Sending::UnderWay(_, again) = network.send(Instant::ORIGIN, packet(100)) {
+                arrived += 1 + u64::from(again.is_some());
             }
         }
         let tally = network.tally();

@@ -109,15 +109,22 @@ impl Clock {
     /// What it shows at `at` in the world's time.
     #[must_use]
     pub fn local(&self, at: Instant) -> Instant {
-        let passed = u128::from(at.as_nanos().saturating_sub(self.started.as_nanos()));
+        let passed = at.since(self.started);
+        if self.drift_ppm == 0 {
+            return self.origin + passed;
+        }
+        let passed = passed.as_nanos();
         self.origin + Duration::from_nanos((passed * self.rate() / 1_000_000) as u64)
     }
 
     /// The first instant of the world's time at which it shows `local` or later.
     #[must_use]
     pub fn reaches(&self, local: Instant) -> Instant {
-        let passed = u128::from(local.since(self.origin).as_nanos() as u64);
-        let nanos = (passed * 1_000_000).div_ceil(self.rate());
+        let passed = local.since(self.origin);
+        if self.drift_ppm == 0 {
+            return self.started + passed;
+        }
+        let nanos = (passed.as_nanos() * 1_000_000).div_ceil(self.rate());
         self.started + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 

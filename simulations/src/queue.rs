@@ -21,16 +21,24 @@ pub enum Class {
 
 /// A queue ordered by (instant, class, sequence): things of one class that are due at one instant
 /// come out in the order in which they went in.
+///
+/// The heap orders keys alone; what they stand for keeps its place, because moving whole packets
+/// up and down the heap takes longer than all the comparing.
 #[derive(Debug)]
 pub struct Queue<T> {
-    heap: BinaryHeap<Reverse<Entry<T>>>,
+    heap: BinaryHeap<Reverse<Key>>,
+    items: Vec<Option<T>>,
+    free: Vec<usize>,
     sequence: u64,
 }
 
-#[derive(Debug)]
-struct Entry<T> {
-    key: (Instant, Class, u64),
-    item: T,
+/// The order, and where the item is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    at: Instant,
+    class: Class,
+    sequence: u64,
+    place: usize,
 }
 
 impl<T> Queue<T> {
@@ -39,58 +47,56 @@ impl<T> Queue<T> {
     pub fn new() -> Self {
         Queue {
             heap: BinaryHeap::new(),
+            items: Vec::new(),
+            free: Vec::new(),
             sequence: 0,
         }
     }
 
     /// Puts `item` in, due `at`.
     pub fn push(&mut self, at: Instant, class: Class, item: T) {
-        let key = (at, class, self.sequence);
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.items[place] = Some(item);
+                place
+            }
+            None => {
+                self.items.push(Some(item));
+                self.items.len() - 1
+            }
+        };
+        self.heap.push(Reverse(Key {
+            at,
+            class,
+            sequence: self.sequence,
+            place,
+        }));
         self.sequence += 1;
-        self.heap.push(Reverse(Entry { key, item }));
     }
 
     /// When the next item is due.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse(entry)| entry.key.0)
+        self.heap.peek().map(|Reverse(key)| key.at)
     }
 
     /// Takes the next item, with the instant it is due.
     pub fn pop(&mut self) -> Option<(Instant, T)> {
-        let Reverse(entry) = self.heap.pop()?;
-        Some((entry.key.0, entry.item))
+        let Reverse(Key { at, place, .. }) = self.heap.pop()?;
+        let item = self.items[place].take()?;
+        self.free.push(place);
+        Some((at, item))
     }
 
     /// All items, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.heap.iter().map(|Reverse(entry)| &entry.item)
+        self.items.iter().flatten()
     }
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl<T> Eq for Entry<T> {}
-
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
     }
 }
 
@@ -111,5 +117,9 @@ mod tests {
             .map(|(_, item)| item)
             .collect();
         assert_eq!(order, ["first", "second", "fault", "deadline", "late"]);
+        queue.push(late, Class::Fault, "again");
+        assert_eq!(queue.iter().collect::<Vec<_>>(), [&"again"]);
+        assert_eq!(queue.pop(), Some((late, "again")));
+        assert_eq!(queue.pop(), None);
     }
 }

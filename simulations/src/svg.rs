@@ -252,8 +252,9 @@ fn escaped(content: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// A figure without needless digits.
-fn short(figure: f64) -> String {
+/// A figure without needless digits, three after the point at most.
+#[must_use]
+pub fn short(figure: f64) -> String {
     let text = format!("{figure:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

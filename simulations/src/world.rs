@@ -135,7 +135,10 @@ pub struct World {
     hosts_rng: Xoshiro256PlusPlus,
     /// Counts what a question about the cluster may depend on.
     changes: u64,
+    /// Things handled at the present instant.
     handled: u64,
+    /// Things handled in all.
+    events: u64,
 }
 
 impl World {
@@ -157,6 +160,7 @@ impl World {
             hosts_rng: fork(options.seed, Consumer::Hosts),
             changes: 0,
             handled: 0,
+            events: 0,
             options,
         }
     }
@@ -208,6 +212,7 @@ impl World {
             "time stands still at {at:?}"
         );
         self.now = at;
+        self.events += 1;
         match happening {
             Happening::Datagram(packet) => self.arrive(packet),
             Happening::Stream(id, step) => self.on_stream(id, step),

@@ -15,7 +15,11 @@ const NAME_HASH_DOMAIN: u64 = 1;
 ///
 /// Cloning is cheap: copies share the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeName(Arc<str>);
+pub struct NodeName {
+    text: Arc<str>,
+    /// Follows from the text; asked for too often to be worked out each time.
+    hash: NameHash,
+}
 
 /// Why a text is not a member name. The caller's or operator's fault; nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -54,25 +58,32 @@ impl NodeName {
             }
         }
         let text: String = bytes.iter().map(|&byte| char::from(byte)).collect();
-        Ok(NodeName(text.into()))
+        Ok(NodeName {
+            hash: hash(bytes),
+            text: text.into(),
+        })
     }
 
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The hash that stands for this name on the wire. Names that differ only in case share it.
     #[must_use]
     pub fn hash(&self) -> NameHash {
-        let text = self.0.as_bytes();
-        let mut lower = [0; NAME_BYTES_MAX];
-        let lower = &mut lower[..text.len()];
-        lower.copy_from_slice(text);
-        lower.make_ascii_lowercase();
-        NameHash(super::keyed_hash(NAME_HASH_DOMAIN, lower))
+        self.hash
     }
+}
+
+/// The hash of a name, without regard to case.
+fn hash(name: &[u8]) -> NameHash {
+    let mut lower = [0; NAME_BYTES_MAX];
+    let lower = &mut lower[..name.len()];
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    NameHash(super::keyed_hash(NAME_HASH_DOMAIN, lower))
 }
 
 impl FromStr for NodeName {
@@ -85,13 +96,13 @@ impl FromStr for NodeName {
 
 impl fmt::Display for NodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Debug for NodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

@@ -33,19 +33,18 @@ impl HeartbeatState {
 /// What is known of one member, as it is told to others.
 ///
 /// [`merge`](Record::merge) is a join: commutative, associative and idempotent, so records may
-/// arrive in any order, any number of times, over any path. It has three independent parts, each a
-/// maximum: the standing (with the spelling of the name), the heartbeat, and the metadata (which
-/// counts only while it describes the instance that the standing names, so the tags of an earlier
-/// life never show).
+/// arrive in any order, any number of times, over any path. It has two independent parts, each a
+/// maximum: the standing (with the spelling of the name), and the metadata (which counts only while
+/// it describes the instance that the standing names, so the tags of an earlier life never show).
+/// The heartbeat is not part of it: each observer has heard another one, while the record is the
+/// same everywhere and can be shared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Who.
     pub name: NodeName,
     /// The winning claim.
     pub standing: Standing,
-    /// The newest heartbeat.
-    pub heartbeat: HeartbeatState,
-    /// The newest self-description; shared, because a thousand simulated nodes hold the same.
+    /// The newest self-description.
     pub metadata: Option<Arc<Metadata>>,
 }
 
@@ -60,9 +59,20 @@ impl Record {
             self.name = other.name.clone();
         }
         self.standing = self.standing.max(other.standing);
-        self.heartbeat = self.heartbeat.max(other.heartbeat);
         if other.metadata > self.metadata {
             self.metadata.clone_from(&other.metadata);
+        }
+    }
+
+    /// What both know together; the same record where `told` adds nothing.
+    #[must_use]
+    pub fn joined(held: &Arc<Record>, told: &Arc<Record>) -> Arc<Record> {
+        let mut joined = (**held).clone();
+        joined.merge(told);
+        if joined == **held {
+            Arc::clone(held)
+        } else {
+            Arc::new(joined)
         }
     }
 
@@ -126,16 +136,11 @@ mod tests {
         fn record()(
             upper: bool,
             standing in standing(),
-            heartbeat in (0..3u64, 0..4u64),
             metadata in prop::option::of(metadata()),
         ) -> Record {
             Record {
                 name: if upper { "N1" } else { "n1" }.parse().expect("valid"),
                 standing,
-                heartbeat: HeartbeatState {
-                    generation: Generation(heartbeat.0),
-                    version: Version(heartbeat.1),
-                },
                 metadata,
             }
         }
@@ -173,7 +178,6 @@ mod tests {
         let spelt = |name: &str, generation| Record {
             name: name.parse().expect("valid"),
             standing: Standing::alive(Generation(generation), NodeId(1)),
-            heartbeat: HeartbeatState::default(),
             metadata: None,
         };
         let mut held = spelt("N1", 1);
@@ -198,7 +202,6 @@ mod tests {
         let mut record = Record {
             name: "n3".parse().expect("valid"),
             standing: Standing::alive(Generation(1), NodeId(1)),
-            heartbeat: HeartbeatState::default(),
             metadata: Some(old.clone()),
         };
         let reborn = Standing::alive(Generation(2), NodeId(1));

@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use libm::{erfc, exp, log, log1p};
 
-use crate::time::Instant;
-
 /// Larger phi values are reported as this one.
 pub const PHI_MAX: f64 = 1e6;
 
@@ -85,42 +83,39 @@ pub fn phi_loss_aware(elapsed: f64, period: f64, sd: f64, loss: f64) -> f64 {
 
 /// The arrivals of one member's heartbeats, as moments: mean and variance of the intervals between
 /// the instants at which the *owner* counted them. Arrival times would not do: stale beats of a
-/// crashed member go on arriving for tens of seconds.
+/// crashed member go on arriving for tens of seconds. Twelve bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalWindow {
     mean: f32,
     variance: f32,
     weight: u16,
-    /// When the owner counted the newest heartbeat, in this node's time.
-    counted_at: Instant,
 }
 
 impl ArrivalWindow {
     /// A window without arrivals. The prior, some periods wide, makes the silence of a member that
     /// sent a single heartbeat grow improbable too (akka/akka-core PR#526).
     #[must_use]
-    pub fn new(now: Instant, probe_period: Duration) -> Self {
+    pub fn new(probe_period: Duration) -> Self {
         let mean = 4.0 * probe_period.as_secs_f32();
         let variance = (mean / 2.0) * (mean / 2.0);
         ArrivalWindow {
             mean,
             variance,
             weight: PRIOR_WEIGHT,
-            counted_at: now,
         }
     }
 
-    /// Records a newer heartbeat that its owner counted at `counted_at`.
+    /// Records a newer heartbeat, counted `interval` after the one before.
     ///
     /// An interval far beyond the usual counts as if it lay just beyond: a single outage teaches
     /// little patience, and a slower rhythm, as in a grown cluster, is learnt all the same.
-    pub fn record(&mut self, counted_at: Instant) {
-        let interval = counted_at.since(self.counted_at).as_secs_f32();
-        self.counted_at = self.counted_at.max(counted_at);
-        let longest = self.mean + LEARN_DEVIATIONS_MAX * self.deviation();
+    pub fn record(&mut self, interval: Duration) {
+        let mut difference = interval.as_secs_f32() - self.mean;
+        if difference > 0.0 {
+            difference = difference.min(LEARN_DEVIATIONS_MAX * self.deviation());
+        }
         self.weight = (self.weight + 1).min(WINDOW);
         let share = 1.0 / f32::from(self.weight);
-        let difference = interval.min(longest) - self.mean;
         self.mean += share * difference;
         self.variance = (1.0 - share) * (self.variance + share * difference * difference);
     }
@@ -130,19 +125,12 @@ impl ArrivalWindow {
         self.variance.sqrt().max(self.mean / 10.0)
     }
 
-    /// phi of the silence up to `now`, in decades, 0 to [`PHI_MAX`].
+    /// phi of a `silence` since the newest heartbeat was counted, in decades, 0 to [`PHI_MAX`].
     #[must_use]
-    pub fn phi(&self, now: Instant, loss: f64) -> f64 {
-        let elapsed = now.since(self.counted_at).as_secs_f64();
+    pub fn phi(&self, silence: Duration, loss: f64) -> f64 {
         let mean = f64::from(self.mean).max(0.01);
         let sd = f64::from(self.deviation()).max(0.001);
-        phi_loss_aware(elapsed, mean, sd, loss).min(PHI_MAX)
-    }
-
-    /// When the owner counted the newest heartbeat known here.
-    #[must_use]
-    pub fn counted_at(&self) -> Instant {
-        self.counted_at
+        phi_loss_aware(silence.as_secs_f64(), mean, sd, loss).min(PHI_MAX)
     }
 }
 
@@ -264,42 +252,38 @@ mod tests {
         }
     }
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
     fn silence_after_a_single_heartbeat_grows_improbable() {
-        let start = Instant::from_nanos(0);
-        let window = ArrivalWindow::new(start, Duration::from_secs(1));
-        assert!(window.phi(start + Duration::from_secs(1), 0.01) < 1.0);
-        assert!(window.phi(start + Duration::from_secs(60), 0.01) > 8.0);
+        let window = ArrivalWindow::new(SECOND);
+        assert!(window.phi(SECOND, 0.01) < 1.0);
+        assert!(window.phi(60 * SECOND, 0.01) > 8.0);
     }
 
-    /// A window after `count` heartbeats, one each `interval`; and when the last was counted.
-    fn rhythm(interval: Duration, count: usize) -> (ArrivalWindow, Instant) {
-        let mut now = Instant::ORIGIN;
-        let mut window = ArrivalWindow::new(now, Duration::from_secs(1));
+    /// A window after `count` heartbeats, one each `interval`.
+    fn rhythm(interval: Duration, count: usize) -> ArrivalWindow {
+        let mut window = ArrivalWindow::new(SECOND);
         for _ in 0..count {
-            now = now + interval;
-            window.record(now);
+            window.record(interval);
         }
-        (window, now)
+        window
     }
 
     #[test]
     fn an_outage_teaches_little() {
-        let (mut window, now) = rhythm(Duration::from_secs(1), 200);
-        let silence = Duration::from_secs(20);
-        let before = window.phi(now + silence, 0.01);
-        let end = now + Duration::from_secs(300);
-        window.record(end);
-        let after = window.phi(end + silence, 0.01);
+        let mut window = rhythm(SECOND, 200);
+        let before = window.phi(20 * SECOND, 0.01);
+        window.record(300 * SECOND);
+        let after = window.phi(20 * SECOND, 0.01);
         assert!(before > 8.0 && after > 0.9 * before, "{before} to {after}");
     }
 
     /// In a cluster of a thousand, news of one member comes every other minute.
     #[test]
     fn a_slow_rhythm_is_learnt() {
-        let interval = Duration::from_secs(100);
-        let (window, now) = rhythm(interval, 20);
-        let phi = window.phi(now + interval, 0.01);
+        let interval = 100 * SECOND;
+        let phi = rhythm(interval, 20).phi(interval, 0.01);
         assert!(phi < 1.0, "{phi}");
     }
 }

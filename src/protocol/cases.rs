@@ -5,10 +5,11 @@ use std::time::Duration;
 use rand::seq::SliceRandom;
 
 use super::case::{Case, Circumstances, Phase, Verdict};
+use super::config::Spreading;
 use super::health::Punctuality;
 use super::loss;
 use super::probe::{Probe, Purpose};
-use super::stats::{SuspicionOutcome, count};
+use super::stats::SuspicionOutcome;
 use super::{Event, EventKind, Evidence, MemberEvent, Node, Outbox, Timer};
 use crate::member::{NameHash, Status};
 use crate::time::Instant;
@@ -46,7 +47,7 @@ impl Node {
         if opened && probe.purpose == Purpose::Case {
             // The case it was sent for is closed: by a proof of life, and then it was lost, or by a
             // death, which says nothing about the network.
-            if self.is_active(member) {
+            if self.table.is_active(member) {
                 self.misses.missed();
             }
             return;
@@ -68,14 +69,9 @@ impl Node {
         self.judge(member, out);
     }
 
-    fn is_active(&self, member: NameHash) -> bool {
-        self.table
-            .get(member)
-            .is_some_and(|entry| entry.record.standing.status.is_active())
-    }
-
     fn open_case(&mut self, member: NameHash, probe: &Probe) -> bool {
-        if !self.is_active(member)
+        if !self.table.is_active(member)
+            || self.config.spreading == Spreading::Infection
             || self.cases.len() >= CASES_MAX
             || !self.knows_the_cluster(member)
         {
@@ -89,41 +85,28 @@ impl Node {
     /// Whether enough members beside the accused have answered this node for its word to mean
     /// anything: a newcomer whose packets nobody answers must not accuse the cluster.
     fn knows_the_cluster(&self, accused: NameHash) -> bool {
-        let others = || {
-            self.table
-                .active()
-                .iter()
-                .filter(|&&member| member != accused)
-        };
-        let needed = others().count().min(2);
-        let answered = |member: &&NameHash| {
-            self.table
-                .get(**member)
-                .is_some_and(|e| e.peer.answered_at > Instant::ORIGIN)
-        };
-        others().filter(answered).take(needed).count() == needed
+        let others = self.table.active().len() - usize::from(self.table.is_active(accused));
+        let needed = others.min(2);
+        let answered = self.contacts.iter().filter(|&(&member, contact)| {
+            member != accused && contact.answered_at.is_some() && self.table.is_active(member)
+        });
+        answered.take(needed).count() == needed
     }
 
     /// What this node knows of its own standing in judging `member`.
     fn circumstances(&self, member: NameHash) -> Circumstances {
         let cluster = self.table.size();
         let recent = self.config.pause_tolerance / 2 + self.config.probe_period;
-        let reachable = |other: &&NameHash| {
-            **other != member
-                && !self.cases.contains_key(other)
-                && self.table.get(**other).is_some_and(|entry| {
-                    let at = entry.peer.answered_at;
-                    at > Instant::ORIGIN && self.now.since(at) <= recent
-                })
-        };
-        let active = self.table.active();
+        let reachable = self.contacts.iter().filter(|&(&other, contact)| {
+            let answered = contact.answered_at;
+            other != member
+                && answered.is_some_and(|at| self.now.since(at) <= recent)
+                && !self.cases.contains_key(&other)
+                && self.table.is_active(other)
+        });
         Circumstances {
             cluster,
-            reachable: active
-                .iter()
-                .filter(reachable)
-                .take(REACHABLE_ENOUGH)
-                .count(),
+            reachable: reachable.take(REACHABLE_ENOUGH).count(),
             phi_suspect: self.config.phi_suspect,
             phi_late: self.config.phi_late,
             phi_dead: self
@@ -293,7 +276,7 @@ impl Node {
         if let Some(case) = self.cases.get_mut(&member) {
             case.suspect(awake);
         }
-        count(&mut self.stats.suspicions, SuspicionOutcome::Raised);
+        self.stats.suspicions.add(SuspicionOutcome::Raised, 1);
         self.assert_status(member, Status::Suspect, evidence, out);
         self.send_accusation(member, out);
         self.timers.set(
@@ -323,7 +306,8 @@ impl Node {
     /// before the case against it. What it sends by itself later proves nothing: it may be deaf.
     pub(super) fn silence_of(&self, member: NameHash) -> Duration {
         self.table.get(member).map_or(Duration::ZERO, |entry| {
-            let sign = entry.peer.answered_at.max(entry.peer.window.counted_at());
+            let sign = Some(entry.counted_at).max(self.answered_at(member));
+            let sign = sign.unwrap_or_default();
             let case = self.cases.get(&member);
             self.now
                 .since(case.map_or(sign, |case| sign.min(case.began)))
@@ -357,7 +341,7 @@ impl Node {
             .remove(&member)
             .is_some_and(|case| case.phase != Phase::Open)
         {
-            count(&mut self.stats.suspicions, outcome);
+            self.stats.suspicions.add(outcome, 1);
         }
     }
 

@@ -12,6 +12,8 @@ use thiserror::Error;
 pub struct Config {
     /// Who probes whom, and when.
     pub schedule: Schedule,
+    /// How news travels. Anything but the default is for experiments.
+    pub spreading: Spreading,
     /// Recurrence of probes: each node pings one member per period (SWIM section 3.1).
     ///
     /// Shorter finds a crash sooner and costs bytes in proportion. Range 100 ms to 1 min.
@@ -86,6 +88,30 @@ pub struct ConfigError {
     pub range: String,
 }
 
+/// How news travels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Spreading {
+    /// Pushed at once, in rounds; riding on a few pings and acks besides; and tables that differ
+    /// are found by their fingerprints, answered and exchanged.
+    #[default]
+    Prompt,
+    /// Only by riding on pings and acks, on each for as good as ever: the infection of SWIM section
+    /// 4.1 alone, as the literature computes it. A missed ping leads to no further questions,
+    /// because those would carry news too: such a node detects no failure.
+    Infection,
+}
+
+impl Spreading {
+    /// Pings and acks on which one update rides along.
+    #[must_use]
+    pub const fn rides(self) -> u8 {
+        match self {
+            Spreading::Prompt => 2,
+            Spreading::Infection => u8::MAX,
+        }
+    }
+}
+
 impl Schedule {
     /// Both, as written in every interface.
     pub const WORDS: &'static [&'static str] = &["slots", "round-robin"];
@@ -116,6 +142,7 @@ impl Config {
     pub fn lan() -> Self {
         Config {
             schedule: Schedule::Slots,
+            spreading: Spreading::Prompt,
             probe_period: Duration::from_secs(1),
             pause_tolerance: Duration::from_secs(5),
             ack_timeout: Duration::from_millis(20),

@@ -9,11 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::config::Spreading;
 use crate::member::NameHash;
 use crate::time::Instant;
 
-/// Pings and acks on which one update rides along.
-const RIDES_MAX: u8 = 2;
 /// Latest changes that answer a differing fingerprint.
 const RECENT_MAX: usize = 64;
 /// From this size on the first round must be wider, or it leaves somebody out at 10 % loss.
@@ -92,8 +91,9 @@ struct Item {
 
 /// News about members, one item each: the content is read from the table when it is told, so the
 /// newest is told and nothing piles up.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Dissemination {
+    spreading: Spreading,
     items: BTreeMap<NameHash, Item>,
     /// The items that are due, in order: the earliest is asked for after every message.
     due: BTreeSet<(Instant, NameHash)>,
@@ -101,6 +101,17 @@ pub struct Dissemination {
 }
 
 impl Dissemination {
+    /// No news yet.
+    #[must_use]
+    pub fn new(spreading: Spreading) -> Self {
+        Dissemination {
+            spreading,
+            items: BTreeMap::new(),
+            due: BTreeSet::new(),
+            recent: VecDeque::new(),
+        }
+    }
+
     /// `member` has changed and is to be told.
     pub fn publish(&mut self, member: NameHash, form: Form, urgency: Urgency, due: Instant) {
         let form = self
@@ -116,7 +127,8 @@ impl Dissemination {
         };
         self.set_due(member, None);
         self.items.insert(member, item);
-        self.set_due(member, (urgency != Urgency::Narrow).then_some(due));
+        let pushed = urgency != Urgency::Narrow && self.spreading == Spreading::Prompt;
+        self.set_due(member, pushed.then_some(due));
         self.note_recent(member);
     }
 
@@ -189,7 +201,7 @@ impl Dissemination {
         let mut riders: Vec<_> = self
             .items
             .iter()
-            .filter(|(_, item)| item.rides < RIDES_MAX)
+            .filter(|(_, item)| item.rides < self.spreading.rides())
             .map(|(&member, item)| (item.rides, item.urgency, member, item.form))
             .collect();
         riders.sort_unstable();
@@ -215,7 +227,7 @@ impl Dissemination {
     fn drop_if_told(&mut self, member: NameHash) {
         if let Some(item) = self.items.get(&member)
             && item.due.is_none()
-            && item.rides >= RIDES_MAX
+            && item.rides >= self.spreading.rides()
         {
             self.items.remove(&member);
         }
@@ -274,7 +286,7 @@ mod tests {
 
     #[test]
     fn an_update_is_told_in_its_rounds_and_rides_twice() {
-        let mut news = Dissemination::default();
+        let mut news = Dissemination::new(Spreading::Prompt);
         let now = Instant::ORIGIN;
         news.publish(who(1), Form::Record, Urgency::Normal, now);
         for number in 0..3 {
@@ -286,7 +298,7 @@ mod tests {
             news.pushed(&[who(1)], later, 120 * MS, 3);
         }
         assert_eq!(news.next_due(), None);
-        for _ in 0..RIDES_MAX {
+        for _ in 0..Spreading::Prompt.rides() {
             assert_eq!(news.riders(), vec![(who(1), Form::Record)]);
             news.rode(who(1));
         }
@@ -295,7 +307,7 @@ mod tests {
 
     #[test]
     fn refutations_go_before_deaths_before_the_rest() {
-        let mut news = Dissemination::default();
+        let mut news = Dissemination::new(Spreading::Prompt);
         let now = Instant::ORIGIN;
         news.publish(who(3), Form::Record, Urgency::Normal, now);
         news.publish(who(2), Form::Status, Urgency::Verdict, now + MS);
@@ -309,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_newer_change_starts_its_rounds_anew_and_keeps_the_fuller_form() {
-        let mut news = Dissemination::default();
+        let mut news = Dissemination::new(Spreading::Prompt);
         let now = Instant::ORIGIN;
         news.publish(who(1), Form::Record, Urgency::Normal, now);
         news.pushed(&[who(1)], now, 120 * MS, 3);

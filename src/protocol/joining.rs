@@ -6,11 +6,13 @@ use std::time::Duration;
 use super::dissemination::{Form, Urgency};
 use super::join_book::JoinState;
 use super::probe::Purpose;
+use super::table::Roster;
 use super::updates::Source;
 use super::{
-    Event, JoinOutcome, Life, Node, Outbox, Peer, RefusalReason, Rejection, StreamId, Timer,
+    ArrivalWindow, Event, JoinOutcome, Life, Node, Outbox, RefusalReason, Rejection, StreamId,
+    Timer,
 };
-use crate::member::{Generation, Metadata, NameHash, Record, Standing};
+use crate::member::{Generation, Metadata, NameHash, Standing, Version};
 use crate::time::Instant;
 use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded};
 
@@ -28,19 +30,17 @@ pub(super) struct Admission {
 }
 
 impl Node {
-    /// Takes `records` as known already, without news, events or questions, and the node as ready.
+    /// Takes the members of `roster` as known already, without news, events or questions, and the
+    /// node as ready.
     ///
     /// A hook for simulators, which start large clusters with full tables: that a cluster of
-    /// thousands comes together by joining takes longer than what is to be looked at. To be called
-    /// once, before the first input; in the order of the name hashes it is quickest.
-    pub fn preload<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
-        let (now, config, own) = (self.now, &self.config, self.local.hash);
-        for record in records {
-            if record.name.hash() != own {
-                self.table
-                    .merge(now, record, Age(0), || Peer::new(now, config));
-            }
-        }
+    /// thousands comes together by joining takes longer than what is to be looked at.
+    ///
+    /// # Panics
+    /// The node has heard of somebody before.
+    pub fn preload(&mut self, roster: &Roster) {
+        let no_arrivals = ArrivalWindow::new(self.config.probe_period);
+        self.table.enrol(self.now, roster, no_arrivals);
         self.become_ready();
         self.on_members_changed();
     }
@@ -183,9 +183,8 @@ impl Node {
         let Some(entry) = self.table.get(self.local.hash) else {
             return;
         };
-        let mut record = entry.record.clone();
+        let mut record = (*entry.record).clone();
         record.standing = Standing::alive(generation, self.local.node_id);
-        record.heartbeat = self.heartbeat();
         record.metadata = record.metadata.map(|metadata| {
             Metadata {
                 generation,
@@ -193,9 +192,11 @@ impl Node {
             }
             .into()
         });
-        let (now, config) = (self.now, &self.config);
-        self.table
-            .merge(now, &record, Age(0), || Peer::new(now, config));
+        self.merge(&RecordUpdate {
+            record: record.into(),
+            version: Version(self.local.version),
+            age: Age(0),
+        });
     }
 
     /// Somebody asks to be admitted.

@@ -52,7 +52,7 @@ impl Node {
         };
         leaving
             .untold
-            .retain(|member| self.table.active().binary_search(member).is_ok());
+            .retain(|&member| self.table.is_active(member));
         if leaving.untold.is_empty() || self.now >= leaving.until {
             self.complete_leave(out);
             return;

@@ -67,7 +67,9 @@ impl Node {
         self.health.recover(self.now);
         self.probes
             .expire(self.now, 2 * self.config.pause_tolerance);
-        self.table.sweep(self.now);
+        for forgotten in self.table.sweep(self.now) {
+            self.contacts.remove(&forgotten);
+        }
         self.resume_joining();
         // Who has not been admitted asks nobody: its claims would spread past the admission.
         if self.life == Life::Ready {
@@ -97,8 +99,8 @@ impl Node {
         }
         let share = CONTACTS_PER_PERIOD / self.table.size() as f64;
         if self.rngs.contact.random::<f64>() < share {
-            let chosen = self.table.dead().choose(&mut self.rngs.contact).copied();
-            if let Some(member) = chosen {
+            let chosen = self.table.dead().choose(&mut self.rngs.contact);
+            if let Some(&member) = chosen {
                 self.ping(member, Purpose::Contact, out);
             }
         }

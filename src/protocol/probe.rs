@@ -1,6 +1,6 @@
 //! The questions this node has asked and not yet closed.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -60,7 +60,8 @@ pub struct Probe {
 /// All open questions by sequence number.
 #[derive(Debug)]
 pub struct ProbeBook {
-    open: BTreeMap<ProbeSeq, Probe>,
+    /// In the order of asking, which is that of their numbers, wrapping.
+    open: VecDeque<(ProbeSeq, Probe)>,
     next: u32,
 }
 
@@ -70,7 +71,7 @@ impl ProbeBook {
     #[must_use]
     pub fn new(first: u32) -> Self {
         ProbeBook {
-            open: BTreeMap::new(),
+            open: VecDeque::new(),
             next: first,
         }
     }
@@ -80,34 +81,34 @@ impl ProbeBook {
         let seq = ProbeSeq(self.next);
         self.next = self.next.wrapping_add(1);
         if self.open.len() >= PROBES_MAX {
-            self.open.pop_first();
+            self.open.pop_front();
         }
-        self.open.insert(
-            seq,
-            Probe {
-                target,
-                sent_at,
-                purpose,
-                timed_out: false,
-            },
-        );
+        let probe = Probe {
+            target,
+            sent_at,
+            purpose,
+            timed_out: false,
+        };
+        self.open.push_back((seq, probe));
         seq
     }
 
     /// The question with this number.
     #[must_use]
     pub fn get(&self, seq: ProbeSeq) -> Option<&Probe> {
-        self.open.get(&seq)
+        Some(&self.open[self.place(seq)?].1)
     }
 
     /// The question with this number, to be changed.
     pub fn get_mut(&mut self, seq: ProbeSeq) -> Option<&mut Probe> {
-        self.open.get_mut(&seq)
+        let place = self.place(seq)?;
+        Some(&mut self.open[place].1)
     }
 
     /// Takes the question with this number out.
     pub fn close(&mut self, seq: ProbeSeq) -> Option<Probe> {
-        self.open.remove(&seq)
+        let place = self.place(seq)?;
+        self.open.remove(place).map(|(_, probe)| probe)
     }
 
     /// Open questions asked on behalf of others.
@@ -115,7 +116,8 @@ impl ProbeBook {
     pub fn relaying(&self) -> usize {
         let relayed =
             |probe: &&Probe| matches!(probe.purpose, Purpose::Relay { .. }) && !probe.timed_out;
-        self.open.values().filter(relayed).count()
+        let probes = self.open.iter().map(|(_, probe)| probe);
+        probes.filter(relayed).count()
     }
 
     /// Takes out the unanswered pings of `target` that were sent before `proof`, the sending of
@@ -129,13 +131,25 @@ impl ProbeBook {
                 && matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
         };
         let before = self.open.len();
-        self.open.retain(|_, probe| !lost(probe));
+        self.open.retain(|(_, probe)| !lost(probe));
         before - self.open.len()
     }
 
     /// Drops what was asked more than `age` ago: no answer is awaited any more.
     pub fn expire(&mut self, now: Instant, age: Duration) {
-        self.open.retain(|_, probe| now.since(probe.sent_at) <= age);
+        self.open
+            .retain(|(_, probe)| now.since(probe.sent_at) <= age);
+    }
+
+    /// Where the question of this number is.
+    fn place(&self, seq: ProbeSeq) -> Option<usize> {
+        let (first, _) = self.open.front()?;
+        let after_first = |seq: ProbeSeq| seq.0.wrapping_sub(first.0);
+        let sought = after_first(seq);
+        let place = self
+            .open
+            .binary_search_by_key(&sought, |&(seq, _)| after_first(seq));
+        place.ok()
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::health::Punctuality;
 use super::probe::{Probe, Purpose};
 use super::spreading::Fill;
-use super::stats::count;
 use super::streams::Exchange;
 use super::{Event, ExchangeId, Node, Outbox, ProbeKind, ProbeOutcome, StreamId, Timer};
 use crate::member::NameHash;
@@ -23,8 +22,8 @@ impl Node {
     pub(super) fn ack_timeout(&self, member: NameHash) -> Duration {
         let floor = self.config.ack_timeout;
         let ceiling = self.config.probe_period / 2;
-        match self.table.get(member) {
-            Some(entry) => entry.peer.round_trip.timeout(floor, ceiling),
+        match self.contact(member) {
+            Some(contact) => contact.round_trip.timeout(floor, ceiling),
             None => floor,
         }
     }
@@ -169,10 +168,9 @@ impl Node {
             return;
         }
         self.probes.close(seq);
-        count(
-            &mut self.stats.probes,
-            (probe_kind(probe.purpose), ProbeOutcome::Void),
-        );
+        self.stats
+            .probes
+            .add((probe_kind(probe.purpose), ProbeOutcome::Void), 1);
         let member = probe.target.member;
         if matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
             && self.target(member) == Some(probe.target)
@@ -187,15 +185,14 @@ impl Node {
         }
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => {
-                count(
-                    &mut self.stats.probes,
-                    (ProbeKind::Direct, ProbeOutcome::Missed),
-                );
+                self.stats
+                    .probes
+                    .add((ProbeKind::Direct, ProbeOutcome::Missed), 1);
                 self.on_miss(probe, out);
             }
             Purpose::Relayed { .. } | Purpose::Stream(_) => {
                 let key = (probe_kind(probe.purpose), ProbeOutcome::Missed);
-                count(&mut self.stats.probes, key);
+                self.stats.probes.add(key, 1);
                 self.look_for_company(probe.purpose, out);
             }
             Purpose::Relay {
@@ -233,10 +230,9 @@ impl Node {
     }
 
     fn build_nack(&self, seq: ProbeSeq, member: NameHash) -> Nack {
-        let answered_at = self.table.get(member).map(|entry| entry.peer.answered_at);
-        let answered = match answered_at {
-            Some(at) if at > Instant::ORIGIN => Centiseconds::from_duration(self.now.since(at)),
-            _ => Centiseconds::UNKNOWN,
+        let answered = match self.answered_at(member) {
+            Some(at) => Centiseconds::from_duration(self.now.since(at)),
+            None => Centiseconds::UNKNOWN,
         };
         let miss_rate = self.misses.share().max(self.health.miss_floor(self.now));
         Nack {
@@ -257,17 +253,18 @@ impl Node {
         let kind = probe_kind(probe.purpose);
         if probe.timed_out {
             // Slow is not lost: it raises the timeout, not the miss rate.
-            count(&mut self.stats.probes, (kind, ProbeOutcome::Late));
+            self.stats.probes.add((kind, ProbeOutcome::Late), 1);
         } else {
-            count(&mut self.stats.probes, (kind, ProbeOutcome::Acked));
+            self.stats.probes.add((kind, ProbeOutcome::Acked), 1);
             self.misses.answered();
         }
         out.events.push(Event::ProbeAnswered(round_trip));
-        if let Some(entry) = self.table.get_mut(member) {
+        let now = self.now;
+        if let Some(contact) = self.contact_mut(member) {
             if kind == ProbeKind::Direct {
-                entry.peer.round_trip.record(round_trip);
+                contact.round_trip.record(round_trip);
             }
-            entry.peer.answered_at = self.now;
+            contact.answered_at = Some(now);
         }
         self.prove_life(member, probe.sent_at, out);
         self.prove_contact(member, out);

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::config::Spreading;
 use super::probe::Purpose;
 use super::probing::probe_kind;
 use super::repair::Comparison;
 use super::spreading::Fill;
-use super::stats::{Direction, add, count};
+use super::stats::Direction;
 use super::{Node, Outbox, ProbeKind, ProbeOutcome, Rejection, Transport};
 use crate::member::NameHash;
-use crate::time::Instant;
 use crate::wire::{
     self, Ack, Carrier, DecodeError, Flags, Gossip, List, Message, Nack, News, Ping, PingReq,
     RelayedAck, Sender, Target, Update, WrongTarget,
@@ -46,18 +46,16 @@ impl Node {
 
     /// Counts dropped input.
     pub(super) fn reject(&mut self, reason: Rejection) {
-        count(&mut self.stats.rejected, reason);
+        self.stats.rejected.add(reason, 1);
     }
 
     /// Counts a message that came in.
     pub(super) fn count_received(&mut self, message: &Message, by: Transport, bytes: usize) {
-        let kind = message.kind().as_str();
-        count(&mut self.stats.messages, (Direction::Received, kind, by));
-        add(
-            &mut self.stats.bytes,
-            (Direction::Received, by),
-            bytes as u64,
-        );
+        let kind = message.kind();
+        self.stats.messages.add((Direction::Received, kind, by), 1);
+        self.stats
+            .bytes
+            .add((Direction::Received, by), bytes as u64);
     }
 
     fn on_message(&mut self, from: SocketAddr, bytes: usize, message: Message, out: &mut Outbox) {
@@ -86,11 +84,11 @@ impl Node {
     /// forged source cannot make this node flood somebody.
     fn answer_budget(&self, sender: &Sender, from: SocketAddr, bytes: usize) -> usize {
         let proven = self.address_of(sender.member) == Some(from)
-            && self.table.get(sender.member).is_some_and(|entry| {
-                let at = entry.peer.answered_at;
-                at > Instant::ORIGIN && self.now.since(at) <= self.config.pause_tolerance
-            });
-        if proven {
+            && self
+                .answered_at(sender.member)
+                .is_some_and(|at| self.now.since(at) <= self.config.pause_tolerance);
+        let trusting = self.config.spreading == Spreading::Infection;
+        if proven || trusting {
             self.datagram_budget()
         } else {
             bytes.min(self.datagram_budget())
@@ -111,7 +109,11 @@ impl Node {
         self.hear_period(ping.sender.member, ping.period, Duration::ZERO);
         self.take_gossip(&ping.gossip, out);
         let differs = ping.gossip.fingerprint.0 != self.table.fingerprint();
-        let fill = if differs { Fill::Recent } else { Fill::Riders };
+        let fill = if differs && self.config.spreading == Spreading::Prompt {
+            Fill::Recent
+        } else {
+            Fill::Riders
+        };
         let gossip = self.gossip(Some(ping.sender.member), budget, Flags { quiet }, fill);
         Message::Ack(Ack {
             sender: self.sender(),
@@ -190,6 +192,9 @@ impl Node {
         (quiet, learnt): (bool, usize),
         out: &mut Outbox,
     ) {
+        if self.config.spreading == Spreading::Infection {
+            return;
+        }
         let comparison = if gossip.fingerprint.0 == self.table.fingerprint() {
             Comparison::Equal
         } else if quiet && gossip.flags.quiet {
@@ -283,10 +288,11 @@ impl Node {
         outcome: ProbeOutcome,
         out: &mut Outbox,
     ) {
-        count(&mut self.stats.probes, (ProbeKind::Relayed, outcome));
+        self.stats.probes.add((ProbeKind::Relayed, outcome), 1);
         self.hear_sender(relay);
-        if let Some(entry) = self.table.get_mut(relay.member) {
-            entry.peer.answered_at = self.now;
+        let now = self.now;
+        if let Some(contact) = self.contact_mut(relay.member) {
+            contact.answered_at = Some(now);
         }
         self.prove_life(relay.member, probe.sent_at, out);
         self.prove_contact(relay.member, out);
@@ -306,7 +312,7 @@ impl Node {
         self.probes.close(answer.seq);
         self.timers.cancel(super::Timer::Probe(answer.seq));
         let kind = probe_kind(probe.purpose);
-        count(&mut self.stats.probes, (kind, ProbeOutcome::WrongTarget));
+        self.stats.probes.add((kind, ProbeOutcome::WrongTarget), 1);
         self.adopt_all(answer.updates.iter(), out);
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => self.on_miss(&probe, out),

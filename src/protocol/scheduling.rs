@@ -1,5 +1,6 @@
 //! When this node probes whom: the two schedules, behind the timers that drive them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -7,7 +8,7 @@ use rand::seq::IndexedRandom;
 use super::config::Schedule;
 use super::probe::Purpose;
 use super::slots::{self, Duty, PeriodStart, RINGS};
-use super::{Life, Node, Outbox, Timer};
+use super::{Contact, Life, Node, Outbox, Timer};
 use crate::member::{NameHash, Status};
 use crate::wire::PeriodPhase;
 
@@ -47,7 +48,7 @@ impl Node {
 
     /// A duty is due, or the duties have changed.
     pub(super) fn on_slot(&mut self, out: &mut Outbox) {
-        let start = period_start(&self.table);
+        let start = period_start(&self.contacts);
         let due = self.slots.take_due(self.now, self.table.active(), start);
         if self.life == Life::Ready {
             for duty in due {
@@ -59,7 +60,7 @@ impl Node {
     }
 
     fn arm_slot(&mut self) {
-        let start = period_start(&self.table);
+        let start = period_start(&self.contacts);
         if let Some(at) = self.slots.next_due(self.table.active(), start) {
             self.timers.set(Timer::Slot, self.now, at.since(self.now));
         }
@@ -98,19 +99,20 @@ impl Node {
             .config
             .probe_period
             .mul_f64(f64::from(place.phase) / 65_536.0);
-        let at = self.now.before(passed + under_way);
-        if let Some(entry) = self.table.get_mut(member) {
-            entry.peer.period_start = Some(PeriodStart {
-                at,
-                number: place.period,
-            });
+        let start = PeriodStart {
+            at: self.now.before(passed + under_way),
+            number: place.period,
+        };
+        if let Some(contact) = self.contact_mut(member) {
+            contact.period_start = Some(start);
+            self.slots.heard(member, Some(start));
         }
     }
 }
 
 /// When a member was heard to begin a period.
 fn period_start(
-    table: &super::Table<super::Peer>,
+    contacts: &BTreeMap<NameHash, Contact>,
 ) -> impl Fn(NameHash) -> Option<PeriodStart> + '_ {
-    |member| table.get(member)?.peer.period_start
+    |member| contacts.get(&member)?.period_start
 }

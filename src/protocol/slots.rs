@@ -11,7 +11,6 @@
 //! with every ping and ack, so observers agree without a common clock, and views need not be
 //! equal: where they differ, a member gets no probe or two in some period.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::member::NameHash;
@@ -39,14 +38,24 @@ pub struct Duty {
     turns: u16,
 }
 
+/// A duty, and when it falls due.
+#[derive(Debug)]
+struct Slot {
+    duty: Duty,
+    /// When the member was last probed as a duty.
+    done: Option<Instant>,
+    /// When its present period began.
+    start: Option<PeriodStart>,
+    /// When the duty next falls due.
+    next: Instant,
+}
+
 /// The members that this node observes.
 #[derive(Debug)]
 pub struct Slots {
     local: NameHash,
     period: Duration,
-    duties: Vec<Duty>,
-    /// When each of them was last done.
-    done: BTreeMap<NameHash, Instant>,
+    slots: Vec<Slot>,
     stale: bool,
     done_until: Instant,
 }
@@ -58,8 +67,7 @@ impl Slots {
         Slots {
             local,
             period,
-            duties: Vec::new(),
-            done: BTreeMap::new(),
+            slots: Vec::new(),
             stale: true,
             done_until: now,
         }
@@ -70,6 +78,20 @@ impl Slots {
         self.stale = true;
     }
 
+    /// `member` was heard to begin a period; or it is another life of it, not heard yet.
+    pub fn heard(&mut self, member: NameHash, start: Option<PeriodStart>) {
+        let (period, done_until) = (self.period, self.done_until);
+        let slots = self.slots.iter_mut();
+        for slot in slots.filter(|slot| slot.duty.member == member) {
+            let before = std::mem::replace(&mut slot.start, start);
+            let next = slot.next_after(done_until, period);
+            // A start that is heard a little earlier than the last time can put the slot just
+            // behind what is done: the duty is still to be done, not a whole cycle later.
+            let slipped = before.is_some() && start.is_some() && next > slot.next + period / 2;
+            slot.next = if slipped { slot.next } else { next };
+        }
+    }
+
     /// When the next duty falls due; `None` with nobody to observe. `start` says when a member was
     /// heard to begin a period.
     pub fn next_due(
@@ -77,11 +99,8 @@ impl Slots {
         active: &[NameHash],
         start: impl Fn(NameHash) -> Option<PeriodStart>,
     ) -> Option<Instant> {
-        self.refresh(active);
-        self.duties
-            .iter()
-            .map(|duty| self.next_slot(duty, start(duty.member)))
-            .min()
+        self.refresh(active, start);
+        self.slots.iter().map(|slot| slot.next).min()
     }
 
     /// The duties that have fallen due since the last call, at most one for each member.
@@ -91,54 +110,72 @@ impl Slots {
         active: &[NameHash],
         start: impl Fn(NameHash) -> Option<PeriodStart>,
     ) -> Vec<Duty> {
-        self.refresh(active);
-        let is_due = |duty: &Duty| self.next_slot(duty, start(duty.member)) <= now;
-        let mut due: Vec<Duty> = self.duties.iter().copied().filter(is_due).collect();
+        self.refresh(active, start);
+        let due = self.slots.iter().filter(|slot| slot.next <= now);
+        let mut due: Vec<Duty> = due.map(|slot| slot.duty).collect();
         due.sort_unstable_by_key(|duty| (duty.member, duty.turn));
         due.dedup_by_key(|duty| duty.member);
-        self.done.extend(due.iter().map(|duty| (duty.member, now)));
+        for slot in &mut self.slots {
+            if due.iter().any(|duty| duty.member == slot.duty.member) {
+                slot.done = Some(now);
+                slot.next = slot.next_after(now, self.period);
+            }
+        }
         self.done_until = now;
         due
     }
 
-    /// The first slot of `duty` after what is done. The start of a period is heard with some
-    /// jitter: a slot that has been used does not come again a moment later. A member that was not
-    /// heard yet is probed at once, and once a period until its ack says where it stands.
-    fn next_slot(&self, duty: &Duty, start: Option<PeriodStart>) -> Instant {
-        let used = self.done.get(&duty.member).copied();
-        let Some(start) = start else {
-            return used.map_or(self.done_until, |at| at + self.period);
+    fn refresh(&mut self, active: &[NameHash], start: impl Fn(NameHash) -> Option<PeriodStart>) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        let duties = if active.len() <= usize::from(RINGS) {
+            everybody(self.local, active)
+        } else {
+            successors(self.local, active)
         };
-        let spared = used.map_or(self.done_until, |at| at + self.period / 2);
-        let after = spared.max(self.done_until);
-        let turns = u64::from(duty.turns);
-        let turn = u64::from(duty.turn);
-        let wait = (turn + turns - u64::from(start.number) % turns) % turns;
-        let first = start.at + periods(self.period, wait);
+        let before = std::mem::take(&mut self.slots);
+        let done = |member| before.iter().find(|slot| slot.duty.member == member)?.done;
+        let (period, done_until) = (self.period, self.done_until);
+        let slot = |duty: Duty| {
+            let mut slot = Slot {
+                duty,
+                done: done(duty.member),
+                start: start(duty.member),
+                next: done_until,
+            };
+            slot.next = slot.next_after(done_until, period);
+            slot
+        };
+        self.slots = duties.into_iter().map(slot).collect();
+    }
+}
+
+impl Slot {
+    /// When the duty first falls due after `done_until`, up to where all is done. The start of a
+    /// period is heard with some jitter: a slot that has been used does not come again a moment
+    /// later. A member that was not heard yet is probed at once, and once a period until its ack
+    /// says where it stands.
+    fn next_after(&self, done_until: Instant, period: Duration) -> Instant {
+        let Some(start) = self.start else {
+            return self.done.map_or(done_until, |at| at + period);
+        };
+        let spared = self.done.map_or(done_until, |at| at + period / 2);
+        let after = spared.max(done_until);
+        let turns = u64::from(self.duty.turns);
+        let wait = (u64::from(self.duty.turn) + turns - u64::from(start.number) % turns) % turns;
+        let first = start.at + periods(period, wait);
         if first > after {
             return first;
         }
-        let cycle = periods(self.period, turns);
-        let passed = after.since(first).as_nanos() / cycle.as_nanos().max(1);
-        first
-            + periods(
-                cycle,
-                u64::try_from(passed).unwrap_or(u64::MAX).saturating_add(1),
-            )
+        let cycle = periods(period, turns);
+        let passed = (after.as_nanos() - first.as_nanos()) / nanos(cycle).max(1);
+        first + periods(cycle, passed.saturating_add(1))
     }
+}
 
-    fn refresh(&mut self, active: &[NameHash]) {
-        if std::mem::take(&mut self.stale) {
-            self.duties = if active.len() <= usize::from(RINGS) {
-                everybody(self.local, active)
-            } else {
-                successors(self.local, active)
-            };
-            let duties = &self.duties;
-            self.done
-                .retain(|member, _| duties.iter().any(|duty| duty.member == *member));
-        }
-    }
+fn nanos(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// In a small cluster every member observes every other: on one ring, observer r of a member is
@@ -198,6 +235,8 @@ fn periods(period: Duration, count: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const PERIOD: Duration = Duration::from_secs(1);
@@ -293,6 +332,10 @@ mod tests {
             if due.as_nanos() > 100_000_000_000 {
                 break;
             }
+            for &member in others {
+                slots.heard(member, heard(member));
+            }
+            let due = slots.next_due(others, heard).expect("others exist");
             for duty in slots.take_due(due, others, heard) {
                 times.entry(duty.member).or_default().push(due);
             }
@@ -308,6 +351,29 @@ mod tests {
             (90..=110).contains(&probes),
             "{probes} probes in 100 periods"
         );
+    }
+
+    /// The start is heard later, the slot is looked at in vain, and then it is heard earlier.
+    #[test]
+    fn a_start_that_moves_around_its_slot_does_not_lose_the_duty() {
+        let cluster = members(20);
+        let others = &cluster[1..];
+        let mut slots = Slots::new(cluster[0], PERIOD, Instant::ORIGIN);
+        let due = slots.next_due(others, start).expect("others exist");
+        let moved = |member, later| {
+            let start = start(member)?;
+            let at = start.at + Duration::from_millis(later);
+            Some(PeriodStart { at, ..start })
+        };
+        for &member in others {
+            slots.heard(member, moved(member, 5));
+        }
+        assert!(slots.take_due(due, others, start).is_empty());
+        for &member in others {
+            slots.heard(member, moved(member, 0));
+        }
+        let again = slots.next_due(others, start).expect("others exist");
+        assert!(again.since(due) <= Duration::from_millis(5), "{again:?}");
     }
 
     #[test]

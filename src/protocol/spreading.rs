@@ -1,19 +1,21 @@
 //! Telling: what rides on a message, and the prompt push of news.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
 use super::dissemination::{self, Form, Round};
-use super::stats::{Direction, Transport, add, count};
+use super::stats::{Direction, Transport};
 use super::table::Entry;
-use super::{Node, Outbox, Peer, Timer, Transmit};
+use super::{ArrivalWindow, Node, Outbox, Timer, Transmit};
 use crate::member::{NameHash, Status};
 use crate::time::Instant;
 use crate::wire::{
     self, Centiseconds, Fingerprint, Flags, GenerationLow, Gossip, HEADER_BYTES, HeartbeatEntry,
-    List, Message, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender, StatusUpdate, Update,
+    List, Message, MessageKind, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender,
+    StatusUpdate, Update,
 };
 
 /// Upper bound of a message's bytes without its updates and heartbeats.
@@ -84,8 +86,9 @@ impl Node {
 
     /// Where this node stands in its own periods.
     pub(super) fn period_phase(&self) -> PeriodPhase {
-        let passed = self.now.since(self.local.first_period).as_nanos();
-        let period = self.config.probe_period.as_nanos().max(1);
+        let begun = self.local.first_period.as_nanos();
+        let passed = self.now.as_nanos().saturating_sub(begun);
+        let period = (self.config.probe_period.as_nanos() as u64).max(1); // at most a minute
         PeriodPhase {
             period: ((passed / period) & 0xffff) as u16,
             phase: ((passed % period) * 65_536 / period) as u16,
@@ -174,9 +177,10 @@ impl Node {
     }
 
     /// The whole record of an entry, as it is told.
-    pub(super) fn record_update(&self, entry: &Entry<Peer>) -> RecordUpdate {
+    pub(super) fn record_update(&self, entry: &Entry<ArrivalWindow>) -> RecordUpdate {
         RecordUpdate {
-            record: entry.record.clone(),
+            record: Arc::clone(&entry.record),
+            version: entry.version,
             age: entry.age(self.now),
         }
     }
@@ -192,24 +196,16 @@ impl Node {
             .config
             .heartbeats_per_message
             .min(cargo.room / HEARTBEAT_BYTES_MAX);
-        let active = self.table.active();
-        let start = active.partition_point(|&member| member <= self.heartbeat_cursor);
         let mut cursor = self.heartbeat_cursor;
-        let mut picked = Vec::new();
+        let mut picked = Vec::with_capacity(wanted);
         // A bounded look: members without a recent heartbeat are passed over.
-        for &member in active[start..]
-            .iter()
-            .chain(&active[..start])
-            .take(4 * wanted)
-        {
+        for (member, entry) in self.table.around(cursor).take(4 * wanted) {
             if picked.len() == wanted {
                 break;
             }
             cursor = member;
-            if Some(member) != peer
-                && let Some(entry) = self.heartbeat_entry(member)
-            {
-                picked.push(entry);
+            if Some(member) != peer {
+                picked.extend(self.heartbeat_entry(member, entry));
             }
         }
         self.heartbeat_cursor = cursor;
@@ -217,10 +213,13 @@ impl Node {
         picked
     }
 
-    fn heartbeat_entry(&self, member: NameHash) -> Option<HeartbeatEntry> {
-        let entry = self.table.get(member)?;
-        let version = Self::version_of(&entry.record);
-        let age = self.now.since(entry.peer.window.counted_at());
+    fn heartbeat_entry(
+        &self,
+        member: NameHash,
+        entry: &Entry<ArrivalWindow>,
+    ) -> Option<HeartbeatEntry> {
+        let version = entry.version;
+        let age = self.now.since(entry.counted_at);
         (version.0 > 0 && age < HEARTBEAT_AGE_MAX).then(|| HeartbeatEntry {
             member,
             generation: GenerationLow::of(entry.record.standing.generation),
@@ -238,18 +237,18 @@ impl Node {
             message.kind().as_str(),
             payload.len()
         );
-        self.count_sent(message.kind().as_str(), Transport::Datagram, payload.len());
+        self.count_sent(message.kind(), Transport::Datagram, payload.len());
         out.transmits.push(Transmit::Datagram { to, payload });
     }
 
     /// Counts a message that goes out.
-    pub(super) fn count_sent(&mut self, kind: &'static str, transport: Transport, bytes: usize) {
-        count(&mut self.stats.messages, (Direction::Sent, kind, transport));
-        add(
-            &mut self.stats.bytes,
-            (Direction::Sent, transport),
-            bytes as u64,
-        );
+    pub(super) fn count_sent(&mut self, kind: MessageKind, transport: Transport, bytes: usize) {
+        self.stats
+            .messages
+            .add((Direction::Sent, kind, transport), 1);
+        self.stats
+            .bytes
+            .add((Direction::Sent, transport), bytes as u64);
     }
 
     /// Sends the latest changes to a peer whose table differs and who could not tell this node
@@ -380,7 +379,7 @@ impl Node {
         if active.len() <= round.random + round.ring {
             return active.to_vec();
         }
-        let start = active.partition_point(|&member| member < self.local.hash);
+        let start = self.table.ring_after(self.local.hash);
         let mut peers: Vec<NameHash> = (0..round.ring)
             .map(|step| active[(start + round.ring_offset + step) % active.len()])
             .collect();

@@ -1,6 +1,9 @@
 //! Counters of the core: plain numbers under closed label sets, for any exporter to read.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
+
+use crate::wire::MessageKind;
 
 /// Declares an enum of label values with the word each is exported as.
 macro_rules! labels {
@@ -20,6 +23,18 @@ macro_rules! labels {
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word,)+ }
+            }
+        }
+
+        impl $crate::protocol::stats::Label for $name {
+            const COUNT: usize = $name::ALL.len();
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn at(index: usize) -> Self {
+                $name::ALL[index]
             }
         }
     };
@@ -122,15 +137,101 @@ labels! {
     }
 }
 
-/// Counts under a label set.
-pub type Counts<K> = BTreeMap<K, u64>;
+/// Counters, one for each value of a closed label set: an array, because counting happens for
+/// every message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counts<L> {
+    counts: Vec<u64>,
+    labels: PhantomData<L>,
+}
+
+/// A closed set of values, numbered from 0.
+pub trait Label: Copy {
+    /// How many values there are.
+    const COUNT: usize;
+
+    /// The number of this value.
+    fn index(self) -> usize;
+
+    /// The value of this number, which is below [`COUNT`](Label::COUNT).
+    fn at(index: usize) -> Self;
+}
+
+impl<L: Label> Counts<L> {
+    /// The count of one value.
+    #[must_use]
+    pub fn get(&self, label: L) -> u64 {
+        self.counts[label.index()]
+    }
+
+    /// Adds `amount` to the count of one value.
+    pub fn add(&mut self, label: L, amount: u64) {
+        self.counts[label.index()] += amount;
+    }
+
+    /// All counts above 0, in the order of the values.
+    pub fn iter(&self) -> impl Iterator<Item = (L, u64)> {
+        let counts = self.counts.iter().enumerate();
+        counts
+            .filter(|&(_, &count)| count > 0)
+            .map(|(index, &count)| (L::at(index), count))
+    }
+}
+
+impl<L: Label> Default for Counts<L> {
+    fn default() -> Self {
+        Counts {
+            counts: vec![0; L::COUNT],
+            labels: PhantomData,
+        }
+    }
+}
+
+impl Label for MessageKind {
+    const COUNT: usize = MessageKind::ALL.len();
+
+    fn index(self) -> usize {
+        // The common kinds come first.
+        let place = Self::ALL.iter().position(|&kind| kind == self);
+        place.unwrap_or_default()
+    }
+
+    fn at(index: usize) -> Self {
+        MessageKind::ALL[index]
+    }
+}
+
+impl<A: Label, B: Label> Label for (A, B) {
+    const COUNT: usize = A::COUNT * B::COUNT;
+
+    fn index(self) -> usize {
+        self.0.index() * B::COUNT + self.1.index()
+    }
+
+    fn at(index: usize) -> Self {
+        (A::at(index / B::COUNT), B::at(index % B::COUNT))
+    }
+}
+
+impl<A: Label, B: Label, C: Label> Label for (A, B, C) {
+    const COUNT: usize = A::COUNT * B::COUNT * C::COUNT;
+
+    fn index(self) -> usize {
+        (self.0, (self.1, self.2)).index()
+    }
+
+    fn at(index: usize) -> Self {
+        let (first, (second, third)) = Label::at(index);
+        (first, second, third)
+    }
+}
 
 /// Everything the core counts since it was made. Grows only in the numbers: every label is one of
 /// a closed set, none comes from a peer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Messages by direction, kind (see `wire::MessageKind::as_str`) and transport.
-    pub messages: Counts<(Direction, &'static str, Transport)>,
+    /// Messages by direction, kind and transport.
+    pub messages: Counts<(Direction, MessageKind, Transport)>,
     /// Payload bytes (without IP, UDP and TCP headers) by direction and transport.
     pub bytes: Counts<(Direction, Transport)>,
     /// Dropped input by reason.
@@ -148,15 +249,25 @@ pub struct Stats {
     /// Two different self-descriptions seen under one version.
     pub metadata_conflicts: u64,
     /// Updates dropped because a queue was full, by queue.
-    pub dropped: Counts<&'static str>,
+    pub dropped: BTreeMap<&'static str, u64>,
 }
 
-/// Adds one under `key`.
-pub(crate) fn count<K: Ord>(counts: &mut Counts<K>, key: K) {
-    add(counts, key, 1);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Adds `amount` under `key`.
-pub(crate) fn add<K: Ord>(counts: &mut Counts<K>, key: K, amount: u64) {
-    *counts.entry(key).or_insert(0) += amount;
+    #[test]
+    fn every_value_has_a_count_of_its_own() {
+        type Key = (Direction, MessageKind, Transport);
+        let mut counts = Counts::<Key>::default();
+        let all: Vec<Key> = (0..Key::COUNT).map(Label::at).collect();
+        for (amount, &key) in (1..).zip(&all) {
+            counts.add(key, amount);
+        }
+        let counted: Vec<_> = counts.iter().collect();
+        let expected: Vec<_> = all.iter().copied().zip(1..).collect();
+        assert_eq!(counted, expected);
+        assert_eq!(all.len(), 2 * MessageKind::ALL.len() * 2);
+        assert_eq!(counts.get(all[7]), 8);
+    }
 }

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::join_book::JoinState;
-use super::stats::count;
 use super::updates::Source;
 use super::{ExchangeId, Node, Outbox, Rejection, StreamId, Transmit, Transport};
 use crate::member::NameHash;
@@ -80,11 +79,11 @@ impl Node {
     fn encode_stream(&mut self, messages: &[Message]) -> Vec<Vec<u8>> {
         let encode = |message: &Message| {
             let frame = wire::encode(self.cluster, message);
-            (message.kind().as_str(), frame)
+            (message.kind(), frame)
         };
         let frames: Vec<_> = messages.iter().map(encode).collect();
         for (kind, frame) in &frames {
-            self.count_sent(kind, Transport::Stream, frame.len());
+            self.count_sent(*kind, Transport::Stream, frame.len());
         }
         frames.into_iter().map(|(_, frame)| frame).collect()
     }
@@ -297,8 +296,9 @@ impl Node {
 
     /// A member has answered over a stream: it hears this node and is heard.
     fn note_stream_answer(&mut self, member: NameHash, out: &mut Outbox) {
-        if let Some(entry) = self.table.get_mut(member) {
-            entry.peer.answered_at = self.now;
+        let now = self.now;
+        if let Some(contact) = self.contact_mut(member) {
+            contact.answered_at = Some(now);
             self.prove_contact(member, out);
         }
     }
@@ -361,7 +361,7 @@ impl Node {
 
     /// Counts a request beyond a limit.
     pub(super) fn drop_for_limit(&mut self, queue: &'static str) {
-        count(&mut self.stats.dropped, queue);
+        *self.stats.dropped.entry(queue).or_insert(0) += 1;
         self.reject(Rejection::Limit);
     }
 }

@@ -1,76 +1,45 @@
 //! The membership table: records under their precedence, and what can be computed from them.
+//!
+//! Each member costs 60 bytes, beside its record, which all holders can share: an entry of 48 and
+//! twelve in the index by hash.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod entry;
+mod index;
+mod roster;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::member::{NameHash, Record, Standing, Status, keyed_hash};
+use entry::change;
+pub use entry::{Change, Entry};
+use index::{Index, grow_gently, merged};
+pub use roster::Roster;
+
+use crate::member::{NameHash, Record, Status, Version};
 use crate::time::Instant;
-use crate::wire::Age;
+use crate::wire::RecordUpdate;
 
 /// Most members a table holds, dead ones included; further ones are refused.
 pub const MEMBERS_MAX: usize = 100_000;
 
-const FINGERPRINT_DOMAIN: u64 = 3;
-
-/// One member, with whatever state `P` the caller keeps about it as a peer.
-#[derive(Debug)]
-pub struct Entry<P> {
-    /// What is told to others.
-    pub record: Record,
-    /// Since when it has its status; for dead and left members adjusted by the age they came with,
-    /// so that no path makes a death younger.
-    pub since: Instant,
-    /// Whether it is shown, told and part of the fingerprint. False for a tombstone that has
-    /// passed its retention and only refuses what is older than itself.
-    pub listed: bool,
-    /// Whether this node alone holds it for dead, without contact to anybody.
-    pub isolated_verdict: bool,
-    /// The caller's.
-    pub peer: P,
-}
-
-impl<P> Entry<P> {
-    /// The status as shown: the told one, or the verdict of an isolated node.
-    #[must_use]
-    pub fn shown_status(&self) -> Status {
-        if self.isolated_verdict {
-            Status::Dead
-        } else {
-            self.record.standing.status
-        }
-    }
-
-    /// Seconds since it died or left; 0 while it is active.
-    #[must_use]
-    pub fn age(&self, now: Instant) -> Age {
-        if self.record.standing.status.is_active() {
-            return Age(0);
-        }
-        Age(u32::try_from(now.since(self.since).as_secs()).unwrap_or(u32::MAX))
-    }
-}
-
-/// What a merge changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Change {
-    /// The standing before; `None` for a new member.
-    pub before: Option<Standing>,
-    /// The standing now.
-    pub after: Standing,
-    /// Whether the name's spelling, address, tags, services or wire versions changed.
-    pub metadata: bool,
-}
-
 /// The records of all members, the own one included.
 #[derive(Debug)]
-pub struct Table<P> {
-    entries: BTreeMap<NameHash, Entry<P>>,
-    /// Alive and suspect members without the local one, sorted: the hash ring.
-    active: Vec<NameHash>,
-    /// Dead members (not left), sorted.
-    dead: Vec<NameHash>,
+pub struct Table<A> {
+    /// In no order: the indexes say where each is.
+    entries: Vec<Entry<A>>,
+    /// Where the local member's entry is.
+    own: Option<usize>,
+    /// Who was looked up last, and where that was: a message asks for its sender several times.
+    asked: Cell<Option<(NameHash, usize)>>,
+    /// Alive and suspect members without the local one: the hash ring.
+    active: Index,
     /// Dead and left members, tombstones that are not listed any more included: what is swept.
-    gone: BTreeSet<NameHash>,
+    gone: Index,
+    /// Listed dead members (not left), sorted.
+    dead: Vec<NameHash>,
     local: NameHash,
     retention: Duration,
     fingerprint: u64,
@@ -78,16 +47,18 @@ pub struct Table<P> {
     changed_at: Instant,
 }
 
-impl<P> Table<P> {
+impl<A> Table<A> {
     /// An empty table of the node `local`. Dead and left members are listed for `retention`, and
     /// remembered as long again.
     #[must_use]
     pub fn new(local: NameHash, retention: Duration, now: Instant) -> Self {
         Table {
-            entries: BTreeMap::new(),
-            active: Vec::new(),
+            entries: Vec::new(),
+            own: None,
+            asked: Cell::new(None),
+            active: Index::default(),
+            gone: Index::default(),
             dead: Vec::new(),
-            gone: BTreeSet::new(),
             local,
             retention,
             fingerprint: 0,
@@ -98,27 +69,69 @@ impl<P> Table<P> {
 
     /// The member under this hash.
     #[must_use]
-    pub fn get(&self, member: NameHash) -> Option<&Entry<P>> {
-        self.entries.get(&member)
+    pub fn get(&self, member: NameHash) -> Option<&Entry<A>> {
+        Some(&self.entries[self.place_of(member)?])
     }
 
     /// The member under this hash; its record is changed only by [`merge`](Table::merge).
-    pub fn get_mut(&mut self, member: NameHash) -> Option<&mut Entry<P>> {
-        self.entries.get_mut(&member)
+    pub fn get_mut(&mut self, member: NameHash) -> Option<&mut Entry<A>> {
+        let place = self.place_of(member)?;
+        Some(&mut self.entries[place])
+    }
+
+    fn place_of(&self, member: NameHash) -> Option<usize> {
+        if member == self.local {
+            return self.own;
+        }
+        if let Some((asked, place)) = self.asked.get()
+            && asked == member
+        {
+            return Some(place);
+        }
+        let place = self
+            .active
+            .find(member)
+            .or_else(|| self.gone.find(member))?;
+        self.asked.set(Some((member, place)));
+        Some(place)
     }
 
     /// All entries in the order of their hashes.
-    pub fn iter(&self) -> impl Iterator<Item = (NameHash, &Entry<P>)> {
-        self.entries.iter().map(|(&member, entry)| (member, entry))
+    pub fn iter(&self) -> impl Iterator<Item = (NameHash, &Entry<A>)> {
+        let own = self.own.map(|place| (self.local, place));
+        let others = merged(self.active.iter(), self.gone.iter());
+        merged(others, own.into_iter()).map(|(member, place)| (member, &self.entries[place]))
     }
 
     /// Alive and suspect members other than the local one, in ring order.
     #[must_use]
     pub fn active(&self) -> &[NameHash] {
-        &self.active
+        self.active.members()
     }
 
-    /// Dead members, those that left excepted.
+    /// Whether `member` is among the active ones.
+    #[must_use]
+    pub fn is_active(&self, member: NameHash) -> bool {
+        self.active.position(member).is_ok()
+    }
+
+    /// The active members, once around the ring from the first one after `member` on.
+    pub fn around(&self, member: NameHash) -> impl Iterator<Item = (NameHash, &Entry<A>)> {
+        let members = self.active.around(self.ring_after(member));
+        members.map(|(member, place)| (member, &self.entries[place]))
+    }
+
+    /// Where on the ring of active members the first one after `member` stands; the length of the
+    /// ring after the last.
+    #[must_use]
+    pub fn ring_after(&self, member: NameHash) -> usize {
+        match self.active.position(member) {
+            Ok(position) => position + 1,
+            Err(position) => position,
+        }
+    }
+
+    /// Dead members, those that left excepted, sorted.
     #[must_use]
     pub fn dead(&self) -> &[NameHash] {
         &self.dead
@@ -127,7 +140,7 @@ impl<P> Table<P> {
     /// Alive and suspect members, the local one included.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.active.len() + 1
+        self.active.members().len() + 1
     }
 
     /// Equal for equal tables: the sum of a keyed hash of every listed record, without heartbeats
@@ -149,81 +162,99 @@ impl<P> Table<P> {
         self.changed_at
     }
 
-    /// Merges `record`, decided `age` ago where it is dead or left. `None` when nothing changed
-    /// that a reader would see, or when the record is about an unknown member and too old to be
-    /// learnt, or the table is full.
+    /// Takes the members of `roster` in, as if each had been learnt now.
+    ///
+    /// # Panics
+    /// The table knows somebody beside the local member already.
+    pub fn enrol(&mut self, now: Instant, roster: &Roster, no_arrivals: A)
+    where
+        A: Copy,
+    {
+        assert!(self.size() == 1 && self.gone.members().is_empty());
+        self.entries.reserve_exact(roster.members().len());
+        self.active.reserve(roster.members().len());
+        for (record, hash) in roster.members() {
+            let member = record.name.hash();
+            if member == self.local {
+                continue;
+            }
+            self.active.push(member, self.entries.len());
+            self.entries.push(Entry {
+                record: Arc::clone(record),
+                version: Version(1),
+                counted_at: now,
+                since: now,
+                listed: true,
+                isolated_verdict: false,
+                arrivals: no_arrivals,
+            });
+            self.note_change(now, 0, *hash);
+        }
+    }
+
+    /// Merges what is told. `None` when nothing changed that a reader would see, or when it is
+    /// about an unknown member and too old to be learnt, or the table is full.
     pub fn merge(
         &mut self,
         now: Instant,
-        record: &Record,
-        age: Age,
-        new_peer: impl FnOnce() -> P,
+        told: &RecordUpdate,
+        no_arrivals: impl FnOnce() -> A,
     ) -> Option<Change> {
-        let member = record.name.hash();
-        let decided = now.before(Duration::from_secs(age.0.into()));
-        if !self.entries.contains_key(&member) {
-            return self.learn(now, member, record, decided, new_peer());
-        }
-        let before_hash = self.listed_hash(member);
-        let entry = self.entries.get_mut(&member)?;
-        let before = entry.record.standing;
-        let spelling_before = entry.record.name.clone();
-        let metadata_before = entry.record.current_metadata().cloned();
-        entry.record.merge(record);
-        let after = entry.record.standing;
-        let metadata = entry.record.current_metadata() != metadata_before.as_ref()
-            || entry.record.name != spelling_before;
-        if after.status != before.status || after.instance() != before.instance() {
-            // Repeating a verdict must not make the death younger (quickwit-oss/chitchat PR#123).
-            entry.since = if after.status.is_active() {
-                now
-            } else {
-                decided
-            };
-        } else if !after.status.is_active() && record.standing == after {
-            entry.since = entry.since.min(decided);
-        }
-        if after.status.is_active() {
+        let member = told.record.name.hash();
+        let decided = now.before(Duration::from_secs(told.age.0.into()));
+        let Some(place) = self.place_of(member) else {
+            return self.learn(now, told, decided, no_arrivals());
+        };
+        let entry = &mut self.entries[place];
+        let (record_before, hash_before) = (Arc::clone(&entry.record), entry.listed_hash());
+        entry.record = Record::joined(&record_before, &told.record);
+        entry.join_version(&record_before, told);
+        entry.note_since(record_before.standing, told.record.standing, now, decided);
+        if entry.record.standing.status.is_active() {
             entry.listed = true;
         }
-        if before == after && !metadata {
-            return None;
-        }
+        let change = change(&record_before, &entry.record)?;
         entry.isolated_verdict = false;
-        self.reindex(member, after.status);
-        self.note_change(now, before_hash, self.listed_hash(member));
-        Some(Change {
-            before: Some(before),
-            after,
-            metadata,
-        })
+        let hash_after = entry.listed_hash();
+        self.reindex(member, place, change.after.status);
+        self.note_change(now, hash_before, hash_after);
+        Some(change)
     }
 
     fn learn(
         &mut self,
         now: Instant,
-        member: NameHash,
-        record: &Record,
+        told: &RecordUpdate,
         decided: Instant,
-        peer: P,
+        arrivals: A,
     ) -> Option<Change> {
-        let status = record.standing.status;
-        let since = if status.is_active() { now } else { decided };
+        let after = told.record.standing;
+        let since = if after.status.is_active() {
+            now
+        } else {
+            decided
+        };
         if self.entries.len() >= MEMBERS_MAX || now.since(since) >= self.retention {
             return None;
         }
-        let record = record.clone();
-        let after = record.standing;
         let entry = Entry {
-            record,
+            record: Arc::clone(&told.record),
+            version: told.version,
+            counted_at: now,
             since,
             listed: true,
             isolated_verdict: false,
-            peer,
+            arrivals,
         };
-        self.entries.insert(member, entry);
-        self.reindex(member, status);
-        self.note_change(now, 0, self.listed_hash(member));
+        let hash = entry.listed_hash();
+        grow_gently(&mut self.entries);
+        self.entries.push(entry);
+        self.reindex(
+            told.record.name.hash(),
+            self.entries.len() - 1,
+            after.status,
+        );
+        self.note_change(now, 0, hash);
         Some(Change {
             before: None,
             after,
@@ -233,7 +264,7 @@ impl<P> Table<P> {
 
     /// Sets or lifts the verdict of an isolated node.
     pub fn set_isolated_verdict(&mut self, member: NameHash, verdict: bool) {
-        if let Some(entry) = self.entries.get_mut(&member)
+        if let Some(entry) = self.get_mut(member)
             && entry.isolated_verdict != verdict
         {
             entry.isolated_verdict = verdict;
@@ -241,52 +272,80 @@ impl<P> Table<P> {
         }
     }
 
-    /// Stops listing what has passed its retention, and forgets what has passed it twice.
-    pub fn sweep(&mut self, now: Instant) {
-        let passed = |entry: &Entry<P>, times: u32| {
-            now.since(entry.since) >= self.retention.saturating_mul(times)
-        };
-        let gone = || {
-            self.gone
-                .iter()
-                .filter_map(|&member| Some((member, self.entries.get(&member)?)))
-        };
-        let unlisted: Vec<NameHash> = gone()
-            .filter(|(_, entry)| entry.listed && passed(entry, 1))
-            .map(|(member, _)| member)
-            .collect();
-        let purged: Vec<NameHash> = gone()
-            .filter(|(_, entry)| passed(entry, 2))
-            .map(|(member, _)| member)
-            .collect();
-        for member in unlisted {
-            let before = self.listed_hash(member);
-            if let Some(entry) = self.entries.get_mut(&member) {
-                entry.listed = false;
-            }
-            remove(&mut self.dead, member);
-            self.note_change(now, before, 0);
+    /// Stops listing what has passed its retention, and forgets what has passed it twice; returns
+    /// whom it has forgotten.
+    pub fn sweep(&mut self, now: Instant) -> Vec<NameHash> {
+        if self.gone.members().is_empty() {
+            return Vec::new();
         }
-        for member in purged {
-            self.gone.remove(&member);
-            self.entries.remove(&member);
+        let passed = |place: usize, times: u32| {
+            now.since(self.entries[place].since) >= self.retention.saturating_mul(times)
+        };
+        let passed = |times: u32| -> Vec<(NameHash, usize)> {
+            let gone = self.gone.iter();
+            gone.filter(|&(_, place)| passed(place, times)).collect()
+        };
+        let (unlisted, purged) = (passed(1), passed(2));
+        for (member, place) in unlisted {
+            let entry = &mut self.entries[place];
+            let before = entry.listed_hash();
+            if std::mem::take(&mut entry.listed) {
+                self.list_dead(member, false);
+                self.note_change(now, before, 0);
+            }
+        }
+        let purged: Vec<NameHash> = purged.into_iter().map(|(member, _)| member).collect();
+        for &member in &purged {
+            self.purge(member);
+        }
+        purged
+    }
+
+    /// Takes a gone member out; the last entry takes its place.
+    fn purge(&mut self, member: NameHash) {
+        let Some(place) = self.gone.find(member) else {
+            return;
+        };
+        self.gone.remove(member);
+        self.entries.swap_remove(place);
+        self.asked.set(None);
+        let Some(moved) = self.entries.get(place) else {
+            return;
+        };
+        let (moved, active) = (
+            moved.record.name.hash(),
+            moved.record.standing.status.is_active(),
+        );
+        if moved == self.local {
+            self.own = Some(place);
+        } else if active {
+            self.active.set(moved, place);
+        } else {
+            self.gone.set(moved, place);
         }
     }
 
-    fn reindex(&mut self, member: NameHash, status: Status) {
-        remove(&mut self.active, member);
-        remove(&mut self.dead, member);
-        self.gone.remove(&member);
+    /// The member at `place` has `status` now.
+    fn reindex(&mut self, member: NameHash, place: usize, status: Status) {
         if member == self.local {
+            self.own = Some(place);
             return;
         }
-        if !status.is_active() {
-            self.gone.insert(member);
+        if status.is_active() {
+            self.gone.remove(member);
+            self.active.set(member, place);
+        } else {
+            self.active.remove(member);
+            self.gone.set(member, place);
         }
-        match status {
-            Status::Alive | Status::Suspect => insert(&mut self.active, member),
-            Status::Dead => insert(&mut self.dead, member),
-            Status::Left => {}
+        self.list_dead(member, status == Status::Dead);
+    }
+
+    fn list_dead(&mut self, member: NameHash, is_dead: bool) {
+        match (self.dead.binary_search(&member), is_dead) {
+            (Err(position), true) => self.dead.insert(position, member),
+            (Ok(position), false) => _ = self.dead.remove(position),
+            _ => {}
         }
     }
 
@@ -296,193 +355,5 @@ impl<P> Table<P> {
             self.fingerprint = self.fingerprint.wrapping_sub(before).wrapping_add(after);
             self.changed_at = now;
         }
-    }
-
-    fn listed_hash(&self, member: NameHash) -> u64 {
-        match self.entries.get(&member) {
-            Some(entry) if entry.listed => record_hash(member, &entry.record),
-            _ => 0,
-        }
-    }
-}
-
-/// What one record adds to the fingerprint.
-fn record_hash(member: NameHash, record: &Record) -> u64 {
-    let standing = &record.standing;
-    let status = match standing.status {
-        Status::Suspect => Status::Alive,
-        status => status,
-    };
-    let metadata = record
-        .current_metadata()
-        .map_or(u64::MAX, |metadata| metadata.version.into());
-    let mut bytes = [0; 43];
-    bytes[..8].copy_from_slice(&member.to_wire());
-    bytes[8..16].copy_from_slice(&standing.generation.0.to_be_bytes());
-    bytes[16..24].copy_from_slice(&standing.node_id.0.to_be_bytes());
-    bytes[24..28].copy_from_slice(&standing.incarnation.0.to_be_bytes());
-    bytes[28..30].copy_from_slice(&standing.strikes.to_be_bytes());
-    bytes[30] = status as u8;
-    bytes[31] = u8::from(standing.forgotten);
-    bytes[32..40].copy_from_slice(&metadata.to_be_bytes());
-    keyed_hash(FINGERPRINT_DOMAIN, &bytes)
-}
-
-fn insert(sorted: &mut Vec<NameHash>, member: NameHash) {
-    if let Err(place) = sorted.binary_search(&member) {
-        sorted.insert(place, member);
-    }
-}
-
-fn remove(sorted: &mut Vec<NameHash>, member: NameHash) {
-    if let Ok(place) = sorted.binary_search(&member) {
-        sorted.remove(place);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::member::{Generation, HeartbeatState, Incarnation, NodeId};
-
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    fn record(name: &str, generation: u64, incarnation: u32, status: Status) -> Record {
-        let generation = Generation(generation);
-        Record {
-            name: name.parse().expect("valid"),
-            standing: Standing {
-                incarnation: Incarnation(incarnation),
-                status,
-                ..Standing::alive(generation, NodeId(1))
-            },
-            heartbeat: HeartbeatState::default(),
-            metadata: None,
-        }
-    }
-
-    fn table() -> Table<()> {
-        let local: crate::member::NodeName = "local".parse().expect("valid");
-        Table::new(local.hash(), 24 * HOUR, Instant::ORIGIN)
-    }
-
-    fn merge(table: &mut Table<()>, now: Instant, record: &Record) -> Option<Change> {
-        table.merge(now, record, Age(0), || ())
-    }
-
-    #[test]
-    fn equal_tables_have_equal_fingerprints_whatever_the_order() {
-        let now = Instant::ORIGIN;
-        let records = [
-            record("a", 1, 0, Status::Alive),
-            record("b", 1, 0, Status::Dead),
-            record("b", 1, 1, Status::Alive),
-            record("c", 2, 0, Status::Left),
-        ];
-        let (mut forth, mut back) = (table(), table());
-        records
-            .iter()
-            .for_each(|record| _ = merge(&mut forth, now, record));
-        records
-            .iter()
-            .rev()
-            .for_each(|record| _ = merge(&mut back, now, record));
-        assert_eq!(forth.fingerprint(), back.fingerprint());
-        assert_ne!(forth.fingerprint(), table().fingerprint());
-        assert_eq!(forth.active().len(), 2);
-    }
-
-    #[test]
-    fn a_suspicion_leaves_the_fingerprint_alone_but_is_a_revision() {
-        let mut table = table();
-        merge(
-            &mut table,
-            Instant::ORIGIN,
-            &record("a", 1, 0, Status::Alive),
-        );
-        let (fingerprint, revision) = (table.fingerprint(), table.revision());
-        merge(
-            &mut table,
-            Instant::ORIGIN,
-            &record("a", 1, 0, Status::Suspect),
-        );
-        assert_eq!(table.fingerprint(), fingerprint);
-        assert!(table.revision() > revision);
-    }
-
-    /// uber-node/ringpop-node PR#15, quickwit-oss/chitchat#94: stale claims had side effects.
-    #[test]
-    fn stale_claims_change_nothing() {
-        let mut table = table();
-        merge(
-            &mut table,
-            Instant::ORIGIN,
-            &record("a", 2, 1, Status::Suspect),
-        );
-        for stale in [
-            record("a", 2, 0, Status::Dead),
-            record("a", 2, 1, Status::Alive),
-            record("a", 1, 9, Status::Left),
-        ] {
-            assert_eq!(merge(&mut table, Instant::ORIGIN, &stale), None);
-        }
-        assert_eq!(table.iter().count(), 1);
-    }
-
-    /// quickwit-oss/chitchat PR#123: every repeated verdict renewed the time of death.
-    #[test]
-    fn repeated_verdicts_keep_the_first_time_of_death() {
-        let mut table = table();
-        let death = Instant::ORIGIN + 100 * HOUR;
-        merge(&mut table, death, &record("a", 1, 0, Status::Alive));
-        let dead = record("a", 1, 0, Status::Dead);
-        merge(&mut table, death, &dead);
-        for later in 1..23 {
-            merge(&mut table, death + later * HOUR, &dead);
-            table.sweep(death + later * HOUR);
-        }
-        let member = dead.name.hash();
-        assert!(table.get(member).expect("remembered").listed);
-        table.sweep(death + 24 * HOUR);
-        assert!(!table.get(member).expect("a silent fence").listed);
-        assert_eq!(
-            merge(
-                &mut table,
-                death + 25 * HOUR,
-                &record("a", 1, 0, Status::Alive)
-            ),
-            None
-        );
-        table.sweep(death + 48 * HOUR);
-        assert!(table.get(member).is_none());
-    }
-
-    #[test]
-    fn old_deaths_of_strangers_are_not_learnt() {
-        let mut table = table();
-        let now = Instant::ORIGIN + 100 * HOUR;
-        let dead = record("a", 1, 0, Status::Dead);
-        assert_eq!(table.merge(now, &dead, Age(24 * 3600), || ()), None);
-        assert!(table.merge(now, &dead, Age(24 * 3600 - 1), || ()).is_some());
-    }
-
-    #[test]
-    fn a_fence_lets_a_new_life_pass() {
-        let mut table = table();
-        let death = Instant::ORIGIN + 100 * HOUR;
-        merge(&mut table, death, &record("a", 5, 0, Status::Dead));
-        table.sweep(death + 30 * HOUR);
-        let change = merge(
-            &mut table,
-            death + 30 * HOUR,
-            &record("a", 6, 0, Status::Alive),
-        );
-        assert!(change.is_some_and(|change| change.before != Some(change.after)));
-        assert!(
-            table
-                .get(record("a", 6, 0, Status::Alive).name.hash())
-                .expect("back")
-                .listed
-        );
     }
 }

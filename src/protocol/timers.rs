@@ -32,45 +32,104 @@ pub enum Timer {
     Period,
 }
 
+/// How many timers there is one of each.
+const SINGLES: usize = 5;
+
 /// Which timer is due when. Setting replaces, cancelling removes: nothing in here is ever stale.
 #[derive(Default, Debug)]
 pub struct Timers {
+    /// Timers of which there is one each, in the order that decides between equal deadlines.
+    singles: [Option<Instant>; SINGLES],
     slots: BTreeMap<Timer, Instant>,
     order: BTreeSet<(Instant, Timer)>,
+    /// The earliest: it is asked for far more often than it changes.
+    first: Option<(Instant, Timer)>,
+}
+
+impl Timer {
+    const SINGLE: [Timer; SINGLES] = [
+        Timer::Push,
+        Timer::Join,
+        Timer::Leave,
+        Timer::Slot,
+        Timer::Period,
+    ];
+
+    /// Its place among the timers of which there is one each.
+    const fn single(self) -> Option<usize> {
+        match self {
+            Timer::Push => Some(0),
+            Timer::Join => Some(1),
+            Timer::Leave => Some(2),
+            Timer::Slot => Some(3),
+            Timer::Period => Some(4),
+            _ => None,
+        }
+    }
 }
 
 impl Timers {
     /// Sets `timer` to fire `length` after `now`, and at the earliest a microsecond later, so that
     /// firing timers always comes to an end.
     pub fn set(&mut self, timer: Timer, now: Instant, length: Duration) {
-        self.cancel(timer);
         let deadline = now + length.max(Duration::from_micros(1));
-        self.slots.insert(timer, deadline);
-        self.order.insert((deadline, timer));
+        if let Some(place) = timer.single() {
+            self.singles[place] = Some(deadline);
+        } else {
+            if let Some(before) = self.slots.insert(timer, deadline) {
+                self.order.remove(&(before, timer));
+            }
+            self.order.insert((deadline, timer));
+        }
+        match self.first {
+            Some((_, first)) if first == timer => self.first = self.earliest(),
+            Some(first) if first < (deadline, timer) => {}
+            _ => self.first = Some((deadline, timer)),
+        }
     }
 
     /// Removes `timer`, if set.
     pub fn cancel(&mut self, timer: Timer) {
-        if let Some(deadline) = self.slots.remove(&timer) {
+        if let Some(place) = timer.single() {
+            self.singles[place] = None;
+        } else if let Some(deadline) = self.slots.remove(&timer) {
             self.order.remove(&(deadline, timer));
+        }
+        if self.first.is_some_and(|(_, first)| first == timer) {
+            self.first = self.earliest();
         }
     }
 
     /// When `timer` is due, if set.
     #[must_use]
     pub fn deadline(&self, timer: Timer) -> Option<Instant> {
-        self.slots.get(&timer).copied()
+        match timer.single() {
+            Some(place) => self.singles[place],
+            None => self.slots.get(&timer).copied(),
+        }
     }
 
     /// The earliest deadline.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        self.order.first().map(|&(deadline, _)| deadline)
+        self.first.map(|(deadline, _)| deadline)
+    }
+
+    fn earliest(&self) -> Option<(Instant, Timer)> {
+        let mut earliest = self.order.first().copied();
+        for (timer, deadline) in Timer::SINGLE.into_iter().zip(self.singles) {
+            if let Some(deadline) = deadline
+                && earliest.is_none_or(|(before, _)| deadline < before)
+            {
+                earliest = Some((deadline, timer));
+            }
+        }
+        earliest
     }
 
     /// Takes the earliest timer that is due at `now`, with its deadline.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, Timer)> {
-        let &(deadline, timer) = self.order.first()?;
+        let (deadline, timer) = self.first?;
         if deadline > now {
             return None;
         }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::dissemination::{Form, Urgency};
-use super::stats::{SuspicionOutcome, count};
-use super::table::Change;
-use super::{Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox, Peer, Rejection, Timer};
+use super::stats::SuspicionOutcome;
+use super::table::{Change, Entry};
+use super::{
+    ArrivalWindow, Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox, Rejection, Timer,
+};
 use crate::member::{HeartbeatState, NameHash, Record, Standing, Status, Version};
 use crate::wire::{Age, GenerationLow, HeartbeatEntry, RecordUpdate, Sender, StatusUpdate, Update};
 
@@ -47,13 +49,22 @@ impl Node {
         let Some(standing) = told.standing(&entry.record.standing) else {
             return false;
         };
+        let held = entry.record.standing;
+        let nothing_new = standing < held || (standing == held && held.status.is_active());
+        if nothing_new && told.member != self.local.hash {
+            return false;
+        }
         let record = Record {
             name: entry.record.name.clone(),
             standing,
-            heartbeat: HeartbeatState::default(),
             metadata: None,
         };
-        self.merge_told(&record, told.age, Source::Told, out)
+        let told = RecordUpdate {
+            record: record.into(),
+            version: Version::default(),
+            age: told.age,
+        };
+        self.merge_told(&told, Source::Told, out)
     }
 
     /// Merges a whole record; whether it changed the table.
@@ -64,22 +75,25 @@ impl Node {
         out: &mut Outbox,
     ) -> bool {
         if let Err(reason) = self.check_record(&told.record) {
-            count(&mut self.stats.rejected, reason);
+            self.stats.rejected.add(reason, 1);
             return false;
         }
-        let mut record = told.record.clone();
-        let held = self
-            .table
-            .get(record.name.hash())
-            .map(|entry| entry.record.heartbeat);
-        let plausible = match held {
-            Some(held) => held.accepts(record.heartbeat),
-            None => record.heartbeat.version.0 <= VERSION_FIRST_MAX,
+        let beat = HeartbeatState {
+            generation: told.record.standing.generation,
+            version: told.version,
         };
-        if !plausible {
-            record.heartbeat = held.unwrap_or_default();
+        let plausible = match self.table.get(told.record.name.hash()) {
+            Some(entry) => entry.heartbeat().accepts(beat),
+            None => beat.version.0 <= VERSION_FIRST_MAX,
+        };
+        if plausible {
+            return self.merge_told(told, source, out);
         }
-        self.merge_told(&record, told.age, source, out)
+        let told = RecordUpdate {
+            version: Version::default(),
+            ..told.clone()
+        };
+        self.merge_told(&told, source, out)
     }
 
     /// What a peer may not claim, whoever it is about.
@@ -98,17 +112,22 @@ impl Node {
         }
     }
 
-    fn merge_told(&mut self, record: &Record, age: Age, source: Source, out: &mut Outbox) -> bool {
-        let member = record.name.hash();
+    /// Merges into the table, and nothing more.
+    pub(super) fn merge(&mut self, told: &RecordUpdate) -> Option<Change> {
+        let no_arrivals = || ArrivalWindow::new(self.config.probe_period);
+        self.table.merge(self.now, told, no_arrivals)
+    }
+
+    fn merge_told(&mut self, told: &RecordUpdate, source: Source, out: &mut Outbox) -> bool {
+        let member = told.record.name.hash();
         if member == self.local.hash {
-            return self.hear_of_self(record.standing, out);
+            return self.hear_of_self(told.record.standing, out);
         }
-        self.note_metadata_conflict(member, record);
-        let (now, config) = (self.now, &self.config);
-        let change = self
-            .table
-            .merge(now, record, age, || Peer::new(now, config));
-        let Some(change) = change else { return false };
+        self.note_metadata_conflict(member, &told.record);
+        let Some(change) = self.merge(told) else {
+            return false;
+        };
+        let now = self.now;
         if change.after.status == Status::Suspect {
             let wait = self.config.pause_tolerance + 2 * self.config.probe_period;
             self.timers.set(Timer::ForeignSuspicion(member), now, wait);
@@ -134,13 +153,9 @@ impl Node {
         let Some(entry) = self.table.get(member) else {
             return;
         };
-        let mut record = entry.record.clone();
-        record.standing = record.standing.with_status(status);
-        let (now, config) = (self.now, &self.config);
-        let change = self
-            .table
-            .merge(now, &record, Age(0), || Peer::new(now, config));
-        if let Some(change) = change {
+        let standing = entry.record.standing.with_status(status);
+        let told = restated(entry, standing);
+        if let Some(change) = self.merge(&told) {
             self.follow_change(member, &change, Source::Told, Some(evidence), out);
         }
     }
@@ -151,16 +166,13 @@ impl Node {
         let Some(entry) = self.table.get(self.local.hash) else {
             return;
         };
-        let mut record = entry.record.clone();
-        record.standing = standing;
-        let (now, config) = (self.now, &self.config);
-        self.table
-            .merge(now, &record, Age(0), || Peer::new(now, config));
+        let told = restated(entry, standing);
+        self.merge(&told);
         self.news.publish(
             self.local.hash,
             form,
             Urgency::First,
-            now + self.config.push_delay,
+            self.now + self.config.push_delay,
         );
     }
 
@@ -239,9 +251,11 @@ impl Node {
             .before
             .is_some_and(|before| before.status.is_active());
         if new_life {
-            let (now, config) = (self.now, &self.config);
+            self.contacts.remove(&member);
+            self.slots.heard(member, None);
             if let Some(entry) = self.table.get_mut(member) {
-                entry.peer = Peer::new(now, config);
+                entry.arrivals = ArrivalWindow::new(self.config.probe_period);
+                entry.counted_at = self.now;
             }
         }
         if new_life || after.status != Status::Suspect {
@@ -327,22 +341,27 @@ impl Node {
         if beat.generation != entry.record.standing.generation {
             return;
         }
-        let held = entry.record.heartbeat;
+        let held = entry.heartbeat();
         if held.accepts(beat) {
-            entry.record.heartbeat = beat;
-            entry.peer.window.record(counted_at);
+            entry.version = beat.version;
+            entry.arrivals.record(counted_at.since(entry.counted_at));
+            entry.counted_at = entry.counted_at.max(counted_at);
         } else if beat > held {
-            count(&mut self.stats.rejected, Rejection::Heartbeat);
+            self.stats.rejected.add(Rejection::Heartbeat, 1);
         }
     }
+}
 
-    /// The version to tell of a member, if its heartbeat belongs to its present life.
-    pub(super) fn version_of(record: &Record) -> Version {
-        if record.heartbeat.generation == record.standing.generation {
-            record.heartbeat.version
-        } else {
-            Version::default()
-        }
+/// The entry as it is told, with another standing.
+fn restated(entry: &Entry<ArrivalWindow>, standing: Standing) -> RecordUpdate {
+    let record = Record {
+        standing,
+        ..(*entry.record).clone()
+    };
+    RecordUpdate {
+        record: record.into(),
+        version: entry.version,
+        age: Age(0),
     }
 }
 

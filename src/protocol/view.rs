@@ -78,11 +78,13 @@ impl Node {
                     node_id: entry.record.standing.node_id,
                     incarnation: entry.record.standing.incarnation,
                     generation: entry.record.standing.generation,
-                    heartbeat: entry.record.heartbeat,
+                    heartbeat: entry.heartbeat(),
                     metadata: entry.record.current_metadata().cloned(),
                     since: entry.since,
                     phi: if local { 0.0 } else { self.phi(member, now) },
-                    round_trip: entry.peer.round_trip.mean(),
+                    round_trip: self
+                        .contact(member)
+                        .and_then(|contact| contact.round_trip.mean()),
                     isolated_verdict: entry.isolated_verdict,
                 }
             })
@@ -90,7 +92,7 @@ impl Node {
 
     /// The records of all listed members, the local one included, in the order of their name
     /// hashes: what is told, without evidence and without the verdicts of an isolated node.
-    pub fn records(&self) -> impl Iterator<Item = &Record> + '_ {
+    pub fn records(&self) -> impl Iterator<Item = &Arc<Record>> + '_ {
         self.table
             .iter()
             .filter(|(_, entry)| entry.listed)
@@ -99,7 +101,7 @@ impl Node {
 
     /// The record this node holds of `name`; `None` for a member it does not list.
     #[must_use]
-    pub fn record_of(&self, name: &NodeName) -> Option<&Record> {
+    pub fn record_of(&self, name: &NodeName) -> Option<&Arc<Record>> {
         let entry = self.table.get(name.hash()).filter(|entry| entry.listed)?;
         Some(&entry.record)
     }
@@ -118,7 +120,10 @@ impl Node {
         self.table
             .get(member)
             .filter(|entry| entry.record.standing.status.is_active())
-            .map_or(0.0, |entry| entry.peer.window.phi(now, self.misses.share()))
+            .map_or(0.0, |entry| {
+                let silence = now.since(entry.counted_at);
+                entry.arrivals.phi(silence, self.misses.share())
+            })
     }
 
     /// Evidence against `name` in an open case, in decades; `None` without one.
@@ -179,7 +184,7 @@ impl Node {
             entry.is_none_or(|entry| entry.isolated_verdict)
         };
         let reached = |member| self.address_of(member) == Some(address) && !given_up(member);
-        (active.binary_search(&probably).is_ok() && reached(probably))
+        (self.table.is_active(probably) && reached(probably))
             || active.iter().any(|&member| reached(member))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint, standard};
 use bincode::de::{BorrowDecode, BorrowDecoder, Decode, Decoder};
+use bincode::enc::write::Writer;
 use bincode::enc::{Encode, Encoder};
 use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
 
@@ -16,9 +17,8 @@ use super::values::{
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
-    Generation, HeartbeatState, Incarnation, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata,
-    NAME_BYTES_MAX, NameHash, NodeId, NodeName, Record, Service, Standing, Status, Tags, Version,
-    WireRange,
+    Generation, Incarnation, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata, NAME_BYTES_MAX,
+    NameHash, NodeId, NodeName, Record, Service, Standing, Status, Tags, Version, WireRange,
 };
 
 /// Memory that one decoded datagram may claim. It counts structures in memory, not bytes on the
@@ -33,11 +33,22 @@ const STREAM: Bounded<STREAM_MEMORY_MAX> = standard().with_limit::<STREAM_MEMORY
 
 /// Appends the encoding of `value`.
 pub(super) fn encode_into<T: Encode>(value: &T, bytes: &mut Vec<u8>) {
-    let written = bincode::encode_into_std_write(value, bytes, standard());
+    let written = bincode::encode_into_writer(value, Appended(bytes), standard());
     debug_assert!(
         written.is_ok(),
         "encoding into memory cannot fail: {written:?}"
     );
+}
+
+/// Bytes that grow as they are written; much quicker than through the standard library's writer.
+struct Appended<'a>(&'a mut Vec<u8>);
+
+impl Writer for Appended<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
 }
 
 /// Length of the encoding of `value`.
@@ -221,12 +232,10 @@ wire_as!(
     RecordUpdate => (NodeName, Standing, Version, Option<MetadataOnWire>, Age),
     |update| {
         let record = &update.record;
-        let beat = record.heartbeat;
-        let told = beat.generation == record.standing.generation;
         (
             record.name.clone(),
             record.standing,
-            if told { beat.version } else { Version::default() },
+            update.version,
             record.current_metadata().map(metadata_to_wire),
             update.age,
         )
@@ -241,7 +250,7 @@ wire_as!(
             services: services.into_vec(),
             wire,
         }));
-        let heartbeat = HeartbeatState { generation: standing.generation, version };
-        Ok(RecordUpdate { record: Record { name, standing, heartbeat, metadata }, age })
+        let record = Arc::new(Record { name, standing, metadata });
+        Ok(RecordUpdate { record, version, age })
     }
 );

@@ -6,6 +6,9 @@ use bincode::de::{BorrowDecode, BorrowDecoder, Decode, Decoder};
 use bincode::enc::{Encode, Encoder};
 use bincode::error::{DecodeError, EncodeError};
 
+/// Elements for which memory is taken before they have arrived.
+const FIRST_ELEMENTS: usize = 8;
+
 /// Up to `MAX` elements. A longer list does not decode; encoding one is a bug of this program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct List<T, const MAX: usize>(Vec<T>);
@@ -66,7 +69,7 @@ impl<C, T: Decode<C>, const MAX: usize> Decode<C> for List<T, MAX> {
         }
         decoder.claim_container_read::<T>(len)?;
         // Grown as elements really arrive: a short input cannot take memory for a long list.
-        let mut elements = Vec::new();
+        let mut elements = Vec::with_capacity(len.min(FIRST_ELEMENTS));
         for _ in 0..len {
             decoder.unclaim_bytes_read(size_of::<T>());
             elements.push(T::decode(decoder)?);

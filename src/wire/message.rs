@@ -29,6 +29,8 @@
 //!
 //! Ping, PingReq, Ack and News carry [`Gossip`]: the sender's table fingerprint and updates.
 
+use std::sync::Arc;
+
 use bincode::{Decode, Encode};
 
 use super::codec;
@@ -270,7 +272,9 @@ pub enum Update {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecordUpdate {
     /// The record; of the metadata only what the standing's instance said is told.
-    pub record: Record,
+    pub record: Arc<Record>,
+    /// The newest heartbeat of the life that the standing speaks of; 0 for none.
+    pub version: Version,
     /// For dead, left and forgotten members: seconds since that was decided.
     pub age: Age,
 }

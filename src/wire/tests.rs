@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::member::{
-    Generation, HeartbeatState, Incarnation, Metadata, NodeId, Record, Service, Standing, Status,
-    Tags, Version, WireRange,
+    Generation, Incarnation, Metadata, NodeId, Record, Service, Standing, Status, Tags, Version,
+    WireRange,
 };
 
 const SENDER_GENERATION: Generation = Generation(1_764_516_000);
@@ -44,12 +44,10 @@ fn record() -> RecordUpdate {
         record: Record {
             name: "n1".parse().expect("valid"),
             standing,
-            heartbeat: HeartbeatState {
-                generation: standing.generation,
-                version: Version(345),
-            },
             metadata: Some(metadata.into()),
-        },
+        }
+        .into(),
+        version: Version(345),
         age: Age(0),
     }
 }

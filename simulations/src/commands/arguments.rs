@@ -1,14 +1,61 @@
 //! Values of arguments that several commands take.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::Args;
 use rumord::protocol::Schedule;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::Trouble;
+use crate::compare::measures;
 use crate::world::{TAMPERING_WORDS, Tampering};
 
+/// How many runs go on at once, and where their results go.
+#[derive(Debug, Default, Args)]
+pub struct Running {
+    /// Threads; the output is the same for every number of them
+    #[arg(long, default_value_t = 2)]
+    pub threads: usize,
+    /// Directory for what is written: JSON lines and pictures, named like the command
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+}
+
+/// Flags of commands whose runs are numbered from a first seed.
+#[derive(Debug, Args, Serialize, Deserialize)]
+pub struct Seeded {
+    /// The seed of the first run; the next run has the next seed
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub running: Running,
+}
+
+impl Seeded {
+    /// The seeds of so many runs, at least one.
+    ///
+    /// # Errors
+    /// There are more of them than one command should hold, or than there are seeds.
+    pub fn seeds(&self, runs: u64) -> Result<Vec<u64>, Trouble> {
+        let first = self.seed;
+        let Some(last) = first.checked_add(runs.max(1) - 1) else {
+            let text = format!("{runs} runs from seed {first} are too many; give a smaller --seed");
+            return Err(Trouble::Usage(text));
+        };
+        Span { first, last }.seeds()
+    }
+}
+
+/// Runs of one command, at most: their findings are held until the report.
+const RUNS_MAX: u64 = 10_000_000;
+
 /// A range of numbers, both ends included: `1..200`, or one number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Span {
     /// The first.
     pub first: u64,
@@ -17,10 +64,16 @@ pub struct Span {
 }
 
 impl Span {
-    /// All of them.
-    #[must_use]
-    pub fn numbers(&self) -> Vec<u64> {
-        (self.first..=self.last).collect()
+    /// All of them, as seeds.
+    ///
+    /// # Errors
+    /// There are more of them than one command should hold.
+    pub fn seeds(&self) -> Result<Vec<u64>, Trouble> {
+        if self.last - self.first >= RUNS_MAX {
+            let text = format!("{self} is too much for one command; give at most {RUNS_MAX} runs");
+            return Err(Trouble::Usage(text));
+        }
+        Ok((self.first..=self.last).collect())
     }
 
     /// The first, and its doubles up to the last.
@@ -55,6 +108,26 @@ impl FromStr for Span {
     }
 }
 
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.first, self.last)
+    }
+}
+
+impl From<Span> for String {
+    fn from(span: Span) -> Self {
+        span.to_string()
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
 /// Numbers of faults, as `3,7,9`; `none` for no fault.
 pub fn fault_numbers(text: &str) -> Result<BTreeSet<usize>, String> {
     if text == "none" {
@@ -79,6 +152,22 @@ pub fn schedule(word: &str) -> Result<Schedule, String> {
         .ok_or_else(|| format!("{word:?} is no schedule; take one of {:?}", Schedule::WORDS))
 }
 
+/// A schedule written by its word.
+pub mod schedule_word {
+    use super::{Deserialize, Deserializer, Schedule, Serializer};
+
+    /// Writes the word.
+    pub fn serialize<S: Serializer>(schedule: &Schedule, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(schedule.as_str())
+    }
+
+    /// Reads the word.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Schedule, D::Error> {
+        let word = String::deserialize(from)?;
+        super::schedule(&word).map_err(serde::de::Error::custom)
+    }
+}
+
 /// A share between 0 and 0.9.
 pub fn loss(text: &str) -> Result<f64, String> {
     let share: f64 = text
@@ -91,6 +180,24 @@ pub fn loss(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of members that can be taken apart into halves and quarters.
+pub fn members(text: &str) -> Result<usize, String> {
+    let count: usize = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a number"))?;
+    match count {
+        4.. => Ok(count),
+        _ => Err(format!("{count} members are too few; give 4 or more")),
+    }
+}
+
+/// The word of a measure.
+pub fn measure(word: &str) -> Result<&'static str, String> {
+    let words = measures::ALL.map(|measure| measure.word);
+    let known = words.into_iter().find(|&known| known == word);
+    known.ok_or_else(|| format!("{word:?} is no measure; take some of {words:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,13 +205,25 @@ mod tests {
     #[test]
     fn a_span_is_two_numbers_or_one() {
         let span = |text: &str| text.parse::<Span>();
-        assert_eq!(span("3..5").map(|span| span.numbers()), Ok(vec![3, 4, 5]));
-        assert_eq!(span("7").map(|span| span.numbers()), Ok(vec![7]));
+        let seeds = |text: &str| span(text).map(|span| span.seeds().ok());
+        assert_eq!(seeds("3..5"), Ok(Some(vec![3, 4, 5])));
+        assert_eq!(seeds("7"), Ok(Some(vec![7])));
+        assert_eq!(seeds("0..18446744073709551615"), Ok(None), "too many");
         assert_eq!(
             span("16..100").map(|span| span.doubles()),
             Ok(vec![16, 32, 64])
         );
         assert!(span("5..3").is_err());
         assert!(span("a..3").is_err());
+    }
+
+    #[test]
+    fn a_cluster_to_compare_has_halves_and_quarters() {
+        assert_eq!(members("4"), Ok(4));
+        let few = members("3").expect_err("too few");
+        assert!(few.contains("give 4 or more"), "{few}");
+        assert_eq!(measure("crash"), Ok("crash"));
+        let unknown = measure("crush").expect_err("no measure");
+        assert!(unknown.contains("mass-crash"), "{unknown}");
     }
 }

@@ -1,18 +1,21 @@
 //! `detect`.
 
+mod mistakes;
+
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use rumord::protocol::{Config, Schedule};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::arguments::{loss, schedule};
+use self::mistakes::Mistakes;
+use super::arguments::{Running, Seeded, loss, schedule, schedule_word};
+use super::measurement::{Measurement, Output};
 use super::{Trouble, files};
 use crate::detect::{Finding, Watchfulness, detect};
 use crate::fit::Sample;
-use crate::parallel::in_order;
 use crate::svg::{Chart, Series, Shape};
 
 /// Bars of the histogram, about.
@@ -20,7 +23,7 @@ const BARS: f64 = 40.0;
 /// Marks below it, about.
 const MARKS: usize = 8;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub struct DetectArguments {
     /// Members
     #[arg(long, default_value_t = 128)]
@@ -33,69 +36,77 @@ pub struct DetectArguments {
     runs: u64,
     /// Who probes whom: slots or round-robin
     #[arg(long, value_parser = schedule, default_value = "slots")]
+    #[serde(with = "schedule_word")]
     schedule: Schedule,
-    /// The seed of the first run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Threads; the output is the same for every number of them
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Where to write detect.jsonl and detect.svg
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    seeded: Seeded,
 }
 
-/// Crashes one member in each run, and tells how long it took to be found.
-pub fn detect_all(arguments: &DetectArguments, out: &mut impl Write) -> Result<(), Trouble> {
-    if arguments.nodes < 2 {
-        let text = "nobody is left to find the crash; give --nodes 2 or more".to_owned();
-        return Err(Trouble::Usage(text));
-    }
-    let (mut records, mut series, mut broken) = (Vec::new(), Vec::new(), Vec::new());
-    let mut highest = 0.0_f64;
-    for (place, &loss) in arguments.loss.iter().enumerate() {
-        let findings = measure(arguments, loss);
-        records.extend(
-            findings
-                .iter()
-                .map(|(seed, finding)| record(arguments, loss, *seed, finding)),
-        );
-        let findings: Vec<Finding> = findings.into_iter().map(|(_, finding)| finding).collect();
-        broken.extend(tell(arguments, loss, &findings, out)?);
-        let declared = sample(&findings, |finding| finding.declared);
-        highest = highest.max(declared.quantile(1.0));
-        series.push((place, loss, declared));
-    }
-    let directory = arguments.out.as_deref();
-    files::write(directory, "detect.jsonl", &files::lines(&records))?;
-    files::write(
-        directory,
-        "detect.svg",
-        &chart(arguments, highest, &series).draw(),
-    )?;
-    match broken.is_empty() {
-        true => Ok(()),
-        false => Err(Trouble::Broken(broken.join("; "))),
-    }
-}
+impl Measurement for DetectArguments {
+    const NAME: &'static str = "detect";
+    type Run = Watchfulness;
+    type Finding = Finding;
 
-fn measure(arguments: &DetectArguments, loss: f64) -> Vec<(u64, Finding)> {
-    let seeds: Vec<u64> = (arguments.seed..arguments.seed + arguments.runs.max(1)).collect();
-    let work = |&seed: &u64| {
-        detect(&Watchfulness {
-            nodes: arguments.nodes,
+    fn running(&self) -> &Running {
+        &self.seeded.running
+    }
+
+    fn runs(&self) -> Result<Vec<Watchfulness>, Trouble> {
+        if self.nodes < 2 {
+            let text = "nobody is left to find the crash; give --nodes 2 or more".to_owned();
+            return Err(Trouble::Usage(text));
+        }
+        let seeds = self.seeded.seeds(self.runs)?;
+        let of_loss = |&loss: &f64| seeds.iter().map(move |&seed| (loss, seed));
+        let pairs = self.loss.iter().flat_map(of_loss);
+        let run = |(loss, seed)| Watchfulness {
+            nodes: self.nodes,
             loss,
-            config: config(arguments),
+            config: config(self),
             seed,
-        })
-    };
-    let mut findings = Vec::new();
-    in_order(&seeds, arguments.threads, work, |&seed, finding| {
-        findings.push((seed, finding));
-        super::show_progress(findings.len(), seeds.len());
-    });
-    findings
+        };
+        Ok(pairs.map(run).collect())
+    }
+
+    fn measure(&self, what: &Watchfulness) -> Finding {
+        detect(what)
+    }
+
+    fn report(&self, found: &[Crash], output: &mut Output) -> Result<(), Trouble> {
+        let mut series = Vec::new();
+        for (place, (loss, crashes)) in self.by_loss(found).enumerate() {
+            tell(self, loss, crashes, output.text)?;
+            let declared = sample(crashes, |finding| finding.declared);
+            series.push((place, loss, declared));
+        }
+        let record = |(what, finding): &Crash| record(self, what, finding);
+        let records: Vec<Value> = found.iter().map(record).collect();
+        let picture = chart(self, &series).draw();
+        files::write(output.directory, "detect.jsonl", &files::lines(&records))?;
+        files::write(output.directory, "detect.svg", &picture)?;
+        if self.loss.len() == 1 {
+            return Ok(());
+        }
+        let mistakes = self.by_loss(found);
+        let mistakes: Vec<_> = mistakes
+            .map(|(loss, it)| (loss, Mistakes::of(it)))
+            .collect();
+        let picture = mistakes::chart(self.nodes, &mistakes).draw();
+        files::write(output.directory, "mistakes.svg", &picture)
+    }
+
+    fn broken(&self, found: &[Crash]) -> Vec<String> {
+        let of_loss = |&loss: &f64| {
+            let crashes = found.iter().filter(|(what, _)| what.loss == loss);
+            broken(self, loss, crashes)
+        };
+        self.loss.iter().flat_map(of_loss).collect()
+    }
 }
+
+/// One run, and what it has shown.
+pub type Crash = (Watchfulness, Finding);
 
 fn config(arguments: &DetectArguments) -> Config {
     Config {
@@ -104,97 +115,83 @@ fn config(arguments: &DetectArguments) -> Config {
     }
 }
 
-fn sample(findings: &[Finding], of: impl Fn(&Finding) -> Option<f64>) -> Sample {
-    Sample::new(findings.iter().filter_map(of).collect())
+impl DetectArguments {
+    /// Each loss with its runs.
+    fn by_loss<'a>(&self, found: &'a [Crash]) -> impl Iterator<Item = (f64, &'a [Crash])> {
+        let losses = self.loss.clone().into_iter();
+        losses.zip(found.chunks(self.runs.max(1) as usize))
+    }
 }
 
-/// Writes one table; returns the bounds that were broken.
+fn sample<'a>(
+    crashes: impl IntoIterator<Item = &'a Crash>,
+    of: impl Fn(&Finding) -> Option<f64>,
+) -> Sample {
+    let times = crashes.into_iter().filter_map(|(_, finding)| of(finding));
+    Sample::new(times.collect())
+}
+
+/// Writes one table.
 fn tell(
     arguments: &DetectArguments,
     loss: f64,
-    findings: &[Finding],
-    out: &mut impl Write,
-) -> Result<Vec<String>, Trouble> {
-    let schedule = arguments.schedule.as_str();
+    crashes: &[Crash],
+    out: &mut dyn Write,
+) -> Result<(), Trouble> {
+    let (nodes, schedule) = (arguments.nodes, arguments.schedule.as_str());
+    let percent = loss * 100.0;
     writeln!(
         out,
-        "crash of one in {}, {schedule}, loss {} %: seconds until",
-        arguments.nodes,
-        loss * 100.0
+        "crash of one in {nodes}, {schedule}, loss {percent} %: seconds until"
     )?;
     writeln!(
         out,
         "{:<18} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "", "runs", "mean", "p50", "p99", "p99.9", "max"
     )?;
-    let samples = [
-        (
-            "first suspected",
-            sample(findings, |finding| finding.suspected),
-        ),
-        (
-            "first declared",
-            sample(findings, |finding| finding.declared),
-        ),
-        (
-            "known everywhere",
-            sample(findings, |finding| finding.known),
-        ),
-    ];
-    for (what, times) in &samples {
-        let [half, p99, p999, most] = [0.5, 0.99, 0.999, 1.0].map(|share| times.quantile(share));
-        let (runs, mean) = (times.len(), times.mean());
-        writeln!(
-            out,
-            "{what:<18} {runs:>6} {mean:>8.3} {half:>8.3} {p99:>8.3} {p999:>8.3} {most:>8.3}"
-        )?;
-    }
-    let lived: f64 = findings.iter().map(|finding| finding.member_seconds).sum();
-    let total = |of: fn(&Finding) -> u64| findings.iter().map(of).sum::<u64>();
-    let suspicions = total(|finding| finding.false_suspicions);
-    let deaths = total(|finding| finding.false_deaths);
+    let suspected = sample(crashes, |finding| finding.suspected);
+    let declared = sample(crashes, |finding| finding.declared);
+    let known = sample(crashes, |finding| finding.known);
+    tell_times("first suspected", &suspected, out)?;
+    tell_times("first declared", &declared, out)?;
+    tell_times("known everywhere", &known, out)?;
+    writeln!(out, "{}", Mistakes::of(crashes))?;
+    Ok(())
+}
+
+fn tell_times(what: &str, times: &Sample, out: &mut dyn Write) -> Result<(), Trouble> {
+    let [half, p99, p999, most] = [0.5, 0.99, 0.999, 1.0].map(|share| times.quantile(share));
+    let (runs, mean) = (times.len(), times.mean());
     writeln!(
         out,
-        "mistakes in {lived:.0} member-seconds: {suspicions} suspicions ({:.1e} per \
-         member-second), {deaths} deaths ({:.1e})",
-        suspicions as f64 / lived,
-        deaths as f64 / lived
+        "{what:<18} {runs:>6} {mean:>8.3} {half:>8.3} {p99:>8.3} {p999:>8.3} {most:>8.3}"
     )?;
-    Ok(broken(
-        arguments,
-        loss,
-        findings.len(),
-        &samples[2].1,
-        deaths,
-    ))
+    Ok(())
 }
 
 /// What no run may show: a crash that is missed, or the death of a member that runs.
-fn broken(
+fn broken<'a>(
     arguments: &DetectArguments,
     loss: f64,
-    runs: usize,
-    known: &Sample,
-    deaths: u64,
+    crashes: impl Iterator<Item = &'a Crash> + Clone,
 ) -> Vec<String> {
     let mut broken = Vec::new();
-    let missed = runs - known.len();
+    let known = sample(crashes.clone(), |finding| finding.known);
+    let missed = crashes.clone().count() - known.len();
     if missed > 0 {
         broken.push(format!(
             "loss {loss}: {missed} crashes were not known everywhere"
         ));
     }
+    let deaths = Mistakes::of(crashes).deaths;
     if deaths > 0 {
         broken.push(format!(
             "loss {loss}: {deaths} healthy members were declared dead"
         ));
     }
-    let bound = promised(arguments).as_secs_f64();
-    if loss == 0.0 && known.quantile(1.0) > bound {
-        broken.push(format!(
-            "a crash was known only after {:.3} s",
-            known.quantile(1.0)
-        ));
+    let (latest, bound) = (known.quantile(1.0), promised(arguments).as_secs_f64());
+    if loss == 0.0 && latest > bound {
+        broken.push(format!("a crash was known only after {latest:.3} s"));
     }
     broken
 }
@@ -213,12 +210,12 @@ fn promised(arguments: &DetectArguments) -> Duration {
     }
 }
 
-fn record(arguments: &DetectArguments, loss: f64, seed: u64, finding: &Finding) -> Value {
+fn record(arguments: &DetectArguments, what: &Watchfulness, finding: &Finding) -> Value {
     json!({
-        "nodes": arguments.nodes,
+        "nodes": what.nodes,
         "schedule": arguments.schedule.as_str(),
-        "loss": loss,
-        "seed": seed,
+        "loss": what.loss,
+        "seed": what.seed,
         "suspected_seconds": finding.suspected,
         "declared_seconds": finding.declared,
         "known_seconds": finding.known,
@@ -228,7 +225,9 @@ fn record(arguments: &DetectArguments, loss: f64, seed: u64, finding: &Finding) 
     })
 }
 
-fn chart(arguments: &DetectArguments, highest: f64, series: &[(usize, f64, Sample)]) -> Chart {
+fn chart(arguments: &DetectArguments, series: &[(usize, f64, Sample)]) -> Chart {
+    let highest = series.iter().map(|(_, _, sample)| sample.quantile(1.0));
+    let highest = highest.fold(0.0, f64::max);
     let lowest = series.iter().filter(|(_, _, sample)| !sample.is_empty());
     let lowest = lowest.map(|(_, _, sample)| sample.quantile(0.0));
     let lowest = libm::floor(lowest.fold(highest, f64::min));

@@ -5,26 +5,24 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::arguments::{Span, fault_numbers, tampering};
+use super::arguments::{Running, Span, fault_numbers, tampering};
+use super::measurement::{Measurement, Output};
 use super::{Trouble, files};
-use crate::parallel::in_order;
-use crate::swarm::{COVERING_SEEDS, Coverage, Failure, Manner, Plan, Report, attempt, try_seed};
+use crate::swarm::{COVERING_SEEDS, Coverage, Manner, Plan, Report, attempt, try_seed};
 use crate::trace::Tracing;
 use crate::world::{TAMPERING_WORDS, Tampering};
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub struct SwarmArguments {
     /// Seeds, as A..B with both included; everything about a run is drawn from its seed
     #[arg(long, default_value = "1..200")]
     seeds: Span,
-    /// Threads; the output is the same for every number of them
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Where to write swarm.jsonl and a file per failing seed
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(skip)]
+    running: Running,
     /// How to break the nodes on purpose: the swarm must notice
     #[arg(long, value_parser = tampering, default_value = "none")]
     broken: Tampering,
@@ -46,138 +44,156 @@ pub struct ReplayArguments {
     broken: Tampering,
 }
 
-/// Runs every seed, and fails when one of them does.
-pub fn swarm(arguments: &SwarmArguments, out: &mut impl Write) -> Result<(), Trouble> {
-    let seeds = arguments.seeds.numbers();
-    let manner = Manner {
-        tampering: arguments.broken,
-        ..Manner::PLAIN
-    };
-    let mut gathered = Gathered::default();
-    let mut written = Ok(());
-    let work = |&seed: &u64| try_seed(seed, manner);
-    in_order(&seeds, arguments.threads, work, |_, report| {
-        if written.is_ok() {
-            written = gathered.take(&report, arguments, out);
-        }
-        super::show_progress(gathered.runs, seeds.len());
-    });
-    written?;
-    files::write(
-        arguments.out.as_deref(),
-        "swarm.jsonl",
-        &files::lines(&gathered.records),
-    )?;
-    gathered.conclude(out)
-}
-
-#[derive(Default)]
-struct Gathered {
-    runs: usize,
+/// What came of one seed. Its plan is drawn from the seed whenever it is needed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// What did not hold.
+    failure: Option<String>,
+    /// The faults that are enough to fail.
+    enough: Option<BTreeSet<usize>>,
+    /// From the end of all faults until the core agreed, where that was demanded.
+    agreed_seconds: Option<f64>,
     coverage: Coverage,
-    failed: Vec<u64>,
-    slowest: f64,
-    records: Vec<Value>,
 }
 
-impl Gathered {
-    fn take(
-        &mut self,
-        report: &Report,
-        arguments: &SwarmArguments,
-        out: &mut impl Write,
-    ) -> Result<(), Trouble> {
-        self.runs += 1;
-        self.coverage.merge(&report.outcome.coverage);
-        self.records.push(record(report));
-        writeln!(out, "{}", report.plan)?;
-        if let Some(failure) = &report.outcome.failure {
-            self.failed.push(report.plan.seed);
-            return tell_failure(report, failure, arguments, out);
+impl Measurement for SwarmArguments {
+    const NAME: &'static str = "swarm";
+    type Run = u64;
+    type Finding = Finding;
+
+    fn running(&self) -> &Running {
+        &self.running
+    }
+
+    fn runs(&self) -> Result<Vec<u64>, Trouble> {
+        self.seeds.seeds()
+    }
+
+    fn measure(&self, &seed: &u64) -> Finding {
+        let manner = Manner {
+            tampering: self.broken,
+            ..Manner::PLAIN
+        };
+        let Report {
+            outcome, enough, ..
+        } = try_seed(seed, manner);
+        Finding {
+            failure: outcome.failure.as_ref().map(ToString::to_string),
+            enough,
+            agreed_seconds: outcome.agreed.map(|length| length.as_secs_f64()),
+            coverage: outcome.coverage,
         }
-        match report.outcome.agreed {
-            Some(agreed) => {
-                self.slowest = self.slowest.max(agreed.as_secs_f64());
-                writeln!(out, "  agreed after {:.1} s", agreed.as_secs_f64())?;
-            }
-            None => writeln!(out, "  sound; damaged, so no agreement is demanded")?,
+    }
+
+    fn show(&self, &seed: &u64, finding: &Finding, output: &mut Output) -> Result<(), Trouble> {
+        let plan = Plan::draw(seed);
+        writeln!(output.text, "{plan}")?;
+        if let Some(failure) = &finding.failure {
+            return tell_failure(&plan, failure, finding, self.broken, output);
+        }
+        match finding.agreed_seconds {
+            Some(agreed) => writeln!(output.text, "  agreed after {agreed:.1} s")?,
+            None => writeln!(output.text, "  sound; damaged, so no agreement is demanded")?,
         }
         Ok(())
     }
 
-    fn conclude(&self, out: &mut impl Write) -> Result<(), Trouble> {
-        let (runs, failed) = (self.runs, self.failed.len());
-        writeln!(out, "{}", self.coverage)?;
+    fn report(&self, found: &[(u64, Finding)], output: &mut Output) -> Result<(), Trouble> {
+        let (runs, failed) = (found.len(), failed(found).count());
+        let agreed = found
+            .iter()
+            .filter_map(|(_, finding)| finding.agreed_seconds);
+        let slowest = agreed.fold(0.0, f64::max);
+        writeln!(output.text, "{}", coverage(found))?;
         writeln!(
-            out,
-            "{runs} runs, {failed} failed; slowest agreement {:.1} s",
-            self.slowest
+            output.text,
+            "{runs} runs, {failed} failed; slowest agreement {slowest:.1} s"
         )?;
-        if !self.failed.is_empty() {
-            let seeds = format!("{:?}", self.failed);
-            return Err(Trouble::Broken(format!("failed with the seeds {seeds}")));
+        let records: Vec<Value> = found.iter().map(record).collect();
+        files::write(output.directory, "swarm.jsonl", &files::lines(&records))
+    }
+
+    fn broken(&self, found: &[(u64, Finding)]) -> Vec<String> {
+        let failed: Vec<u64> = failed(found).collect();
+        if !failed.is_empty() {
+            return vec![format!("failed with the seeds {failed:?}")];
         }
-        let missing = self.coverage.missing();
-        if runs >= COVERING_SEEDS && !missing.is_empty() {
-            let missing: Vec<_> = missing
-                .iter()
-                .map(|(of, word)| format!("{of} {word}"))
-                .collect();
-            let missing = missing.join(", ");
-            return Err(Trouble::Broken(format!("never happened: {missing}")));
+        let missing = coverage(found).missing();
+        if found.len() < COVERING_SEEDS || missing.is_empty() {
+            return Vec::new();
         }
-        Ok(())
+        let missing = missing.iter().map(|(of, word)| format!("{of} {word}"));
+        let missing = missing.collect::<Vec<_>>().join(", ");
+        vec![format!("never happened: {missing}")]
     }
 }
 
-fn record(report: &Report) -> Value {
-    let Report { plan, outcome, .. } = report;
+fn failed(found: &[(u64, Finding)]) -> impl Iterator<Item = u64> {
+    let failed = found
+        .iter()
+        .filter(|(_, finding)| finding.failure.is_some());
+    failed.map(|&(seed, _)| seed)
+}
+
+fn coverage(found: &[(u64, Finding)]) -> Coverage {
+    let mut sum = Coverage::default();
+    for (_, finding) in found {
+        sum.merge(&finding.coverage);
+    }
+    sum
+}
+
+fn record((seed, finding): &(u64, Finding)) -> Value {
+    let plan = Plan::draw(*seed);
     json!({
-        "seed": plan.seed,
+        "seed": seed,
         "nodes": plan.starts.len(),
         "profile": plan.profile,
         "schedule": plan.config.schedule.as_str(),
         "faults": plan.faults.len(),
         "core": plan.core.len(),
-        "agreed_seconds": outcome.agreed.map(|length| length.as_secs_f64()),
-        "failure": outcome.failure.as_ref().map(ToString::to_string),
+        "agreed_seconds": finding.agreed_seconds,
+        "failure": finding.failure,
     })
 }
 
 fn tell_failure(
-    report: &Report,
-    failure: &Failure,
-    arguments: &SwarmArguments,
-    out: &mut impl Write,
+    plan: &Plan,
+    failure: &str,
+    finding: &Finding,
+    broken: Tampering,
+    output: &mut Output,
 ) -> Result<(), Trouble> {
-    let plan = &report.plan;
+    let out = &mut *output.text;
     writeln!(out, "  FAILED {failure}")?;
     let all = || (0..plan.faults.len()).collect();
-    let kept = report.enough.clone().unwrap_or_else(all);
+    let kept: BTreeSet<usize> = finding.enough.clone().unwrap_or_else(all);
     writeln!(out, "  these faults are enough:")?;
-    for number in &kept {
-        let planned = &plan.faults[*number];
-        writeln!(out, "  #{number} at {:?}: {}", planned.at, planned.fault)?;
+    for &number in &kept {
+        if let Some(planned) = plan.faults.get(number) {
+            writeln!(out, "  #{number} at {:?}: {}", planned.at, planned.fault)?;
+        }
     }
-    let broken = word_of(arguments.broken);
     let numbers: Vec<_> = kept.iter().map(usize::to_string).collect();
     let numbers = if kept.is_empty() {
         "none".into()
     } else {
         numbers.join(",")
     };
-    let also = match arguments.broken {
+    let word = word_of(broken);
+    let also = match broken {
         Tampering::None => String::new(),
-        _ => format!(" --broken {broken}"),
+        _ => format!(" --broken {word}"),
     };
+    let seed = plan.seed;
     writeln!(
         out,
-        "  rumord-sim replay --seed {} --faults {numbers}{also}",
-        plan.seed
+        "  rumord-sim replay --seed {seed} --faults {numbers}{also}"
     )?;
-    let saved = json!({"seed": plan.seed, "faults": kept, "broken": broken});
-    let name = format!("seed-{}.json", plan.seed);
-    files::write(arguments.out.as_deref(), &name, &format!("{saved}\n"))
+    let saved = json!({"seed": seed, "faults": kept, "broken": word});
+    let name = format!("seed-{seed}.json");
+    files::write(output.directory, &name, &format!("{saved}\n"))
 }
 
 fn word_of(tampering: Tampering) -> &'static str {

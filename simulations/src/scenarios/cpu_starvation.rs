@@ -22,12 +22,8 @@ fn play(stage: &mut Stage) -> Result<(), String> {
         stage.world.starve(node, seconds(300));
     }
     stage.world.run_for(seconds(300));
-    let raised = |world: &World| {
-        world.total(|stats| {
-            let raised = stats.suspicions.get(&SuspicionOutcome::Raised);
-            raised.copied().unwrap_or(0)
-        })
-    };
+    let raised =
+        |world: &World| world.total(|stats| stats.suspicions.get(SuspicionOutcome::Raised));
     stage.tell("suspicions raised", raised(&stage.world));
     stage.within("all alive afterwards", seconds(5), World::all_alive)?;
     stage.world.run_for(seconds(20));

@@ -120,10 +120,8 @@ fn deaths(world: &World, slow: &[ProcessId], since: Instant) -> Count {
 
 /// Datagrams sent by all, and the bytes of their payload.
 fn load(world: &World) -> (u64, u64) {
-    let bytes = world.total(|stats| {
-        let key = (Direction::Sent, Transport::Datagram);
-        stats.bytes.get(&key).copied().unwrap_or(0)
-    });
+    let datagrams = (Direction::Sent, Transport::Datagram);
+    let bytes = world.total(|stats| stats.bytes.get(datagrams));
     (world.tally().sent, bytes)
 }
 

@@ -8,6 +8,7 @@ use rumord::protocol::{
     SuspicionOutcome,
 };
 use rumord::wire::MessageKind;
+use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use crate::network::Dropped;
@@ -17,9 +18,11 @@ use crate::world::World;
 type Item = (&'static str, &'static str);
 
 /// Counts over one run, or over a swarm.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Coverage {
-    counts: BTreeMap<Item, u64>,
+    /// By group, then by word.
+    counts: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Coverage {
@@ -28,36 +31,40 @@ impl Coverage {
         self.add(group, word, 1);
     }
 
-    fn add(&mut self, group: &'static str, word: &'static str, amount: u64) {
-        *self.counts.entry((group, word)).or_insert(0) += amount;
+    fn add(&mut self, group: &str, word: &str, amount: u64) {
+        let words = self.counts.entry(group.to_owned()).or_default();
+        *words.entry(word.to_owned()).or_insert(0) += amount;
     }
 
     /// Adds another run's counts.
     pub fn merge(&mut self, other: &Coverage) {
-        for (&(group, word), &amount) in &other.counts {
+        for (group, word, amount) in other.counts() {
             self.add(group, word, amount);
         }
     }
 
-    /// All counts, sorted.
-    pub fn counts(&self) -> impl Iterator<Item = (Item, u64)> + '_ {
-        self.counts.iter().map(|(&item, &amount)| (item, amount))
+    /// All counts with their groups and words, sorted.
+    pub fn counts(&self) -> impl Iterator<Item = (&str, &str, u64)> {
+        self.counts.iter().flat_map(|(group, words)| {
+            let words = words.iter();
+            words.map(move |(word, &amount)| (group.as_str(), word.as_str(), amount))
+        })
     }
 
     /// Counts everything that a world has seen since it began.
     pub fn take_in(&mut self, world: &World) {
         for process in world.processes() {
             let stats = process.node.stats();
-            for (&(direction, kind, _), &amount) in &stats.messages {
+            for ((direction, kind, _), amount) in stats.messages.iter() {
                 if direction == Direction::Received {
-                    self.add("message", kind, amount);
+                    self.add("message", kind.as_str(), amount);
                 }
             }
-            for (&(kind, outcome), &amount) in &stats.probes {
+            for ((kind, outcome), amount) in stats.probes.iter() {
                 self.add("probe", kind.as_str(), amount);
                 self.add("outcome", outcome.as_str(), amount);
             }
-            for (outcome, &amount) in &stats.suspicions {
+            for (outcome, amount) in stats.suspicions.iter() {
                 self.add("suspicion", outcome.as_str(), amount);
             }
             for (_, event) in &process.events {
@@ -81,6 +88,14 @@ impl Coverage {
             Event::LeaveCompleted { .. } => self.count("event", "leave-completed"),
             Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
+    }
+
+    fn amount(&self, group: &str, word: &str) -> u64 {
+        let words = self.counts.get(group);
+        words
+            .and_then(|words| words.get(word))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// What a swarm must have done, and this one has not.
@@ -118,7 +133,7 @@ impl Coverage {
         ];
         listed.extend(lost.map(|reason| ("lost", reason.as_str())));
         listed.extend(["duplicated", "delayed", "damaged"].map(|word| ("link", word)));
-        listed.retain(|item| self.counts.get(item).is_none_or(|&amount| amount == 0));
+        listed.retain(|&(group, word)| self.amount(group, word) == 0);
         listed
     }
 }
@@ -136,7 +151,7 @@ fn join_word(outcome: &JoinOutcome) -> &'static str {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut group = "";
-        for ((of, word), amount) in self.counts() {
+        for (of, word, amount) in self.counts() {
             if of != group {
                 let start = if group.is_empty() { "" } else { "\n" };
                 write!(f, "{start}  {of:<10}")?;

@@ -60,8 +60,8 @@ impl World {
     /// Puts a datagram that was sent into the queue.
     pub(super) fn dispatch(&mut self, sending: Sending, to: std::net::SocketAddr) {
         match sending {
-            Sending::UnderWay(arrivals) => {
-                for (at, packet) in arrivals {
+            Sending::UnderWay(arrival, again) => {
+                for (at, packet) in std::iter::once(arrival).chain(again.map(|copy| *copy)) {
                     self.queue
                         .push(at, Class::Delivery, Happening::Datagram(packet));
                 }
@@ -80,7 +80,7 @@ impl World {
     /// A datagram reaches an address.
     pub(super) fn arrive(&mut self, packet: Packet) {
         let to = packet.to;
-        let Some(&id) = self.listeners.get(&to) else {
+        let Some(id) = self.listener(to) else {
             let reason = self.network.drop(Dropped::NoListener);
             return self.note_lost(reason, to);
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand::{Rng, RngExt};
 use rumord::member::{Generation, NodeId, NodeName};
-use rumord::protocol::{Bootstrap, Identity, Input, Node};
+use rumord::protocol::{Bootstrap, Identity, Input, Node, Roster};
 use rumord::time::Instant;
 
 use super::{EPOCH, World};
@@ -258,16 +258,13 @@ impl World {
         let nodes: Vec<ProcessId> = (1..=count)
             .map(|n| self.start(Start::named(&format!("n{n}"))))
             .collect();
-        let mut records: Vec<_> = nodes
-            .iter()
-            .filter_map(|&id| {
-                let process = &self.processes[id.0];
-                process.node.record_of(&process.name).cloned()
-            })
-            .collect();
-        records.sort_by_key(|record| record.name.hash());
+        let own_record = |&id: &ProcessId| {
+            let process = &self.processes[id.0];
+            process.node.record_of(&process.name).cloned()
+        };
+        let roster = Roster::new(nodes.iter().filter_map(own_record));
         for &id in &nodes {
-            self.processes[id.0].node.preload(&records);
+            self.processes[id.0].node.preload(&roster);
             self.arm(id);
         }
         self.changes += 1;
@@ -355,6 +352,15 @@ impl World {
         self.changes += 1;
     }
 
+    /// Who listens at `address`. Most often the number in it says so, and nothing is looked up.
+    pub(super) fn listener(&self, address: SocketAddr) -> Option<ProcessId> {
+        let numbered = owner(address).and_then(|id| self.processes.get(id.0));
+        match numbered {
+            Some(process) if process.address == address && process.is_up() => Some(process.id),
+            _ => self.listeners.get(&address).copied(),
+        }
+    }
+
     /// What a wall clock that is `ahead` by so many seconds shows; none shows times before 1970.
     #[must_use]
     pub fn wall_clock(&self, ahead: i64) -> Duration {
@@ -372,4 +378,14 @@ fn unused_address(id: ProcessId) -> SocketAddr {
     let number = id.0 as u32 + 1;
     let [_, a, b, c] = number.to_be_bytes();
     ([10, a, b, c], PORT).into()
+}
+
+/// The process that has `address` as [`unused_address`] gives them.
+fn owner(address: SocketAddr) -> Option<ProcessId> {
+    let SocketAddr::V4(address) = address else {
+        return None;
+    };
+    let [_, a, b, c] = address.ip().octets();
+    let number = u32::from_be_bytes([0, a, b, c]);
+    number.checked_sub(1).map(|place| ProcessId(place as usize))
 }

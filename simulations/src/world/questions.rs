@@ -1,6 +1,7 @@
 //! Questions about the cluster, answered from outside of it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use rumord::member::{NodeName, Status};
 use rumord::protocol::{Event, EventKind, MemberEvent, Stats};
@@ -23,6 +24,12 @@ pub struct MemberNews<'a> {
 }
 
 impl World {
+    /// How many deliveries and deadlines were handled so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
     /// The world's time.
     #[must_use]
     pub fn now(&self) -> Instant {
@@ -62,7 +69,7 @@ impl World {
     #[must_use]
     pub fn matrix(&self) -> Vec<(ProcessId, Vec<(NodeName, Status)>)> {
         let row = |process: &Process| {
-            let shown = |record: &rumord::member::Record| {
+            let shown = |record: &Arc<rumord::member::Record>| {
                 let status = process.node.status_of(&record.name)?;
                 Some((record.name.clone(), status))
             };

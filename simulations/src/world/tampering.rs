@@ -1,11 +1,14 @@
 //! Nodes broken on purpose: what they hear is rewritten, so that they behave as a core with that
 //! mistake would. The checks must notice.
 
-use rumord::member::{Incarnation, Standing, Status};
+use std::sync::Arc;
+
+use rumord::member::{Incarnation, Record, Standing, Status};
 use rumord::protocol::Node;
 use rumord::wire::{
     self, Age, Carrier, ClusterTag, Gossip, List, Message, Sender, StatusUpdate, Table, Update,
 };
+use serde::{Deserialize, Serialize};
 
 /// Words of all ways, in their order.
 pub const TAMPERING_WORDS: [&str; 4] = [
@@ -16,7 +19,8 @@ pub const TAMPERING_WORDS: [&str; 4] = [
 ];
 
 /// How nodes are broken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tampering {
     /// They are not.
     None,
@@ -75,8 +79,7 @@ impl Tampering {
     fn rewrite_table(self, node: &Node, table: &mut Table) {
         let mut records = std::mem::take(&mut table.records).into_vec();
         for update in &mut records {
-            let told = &mut update.record.standing;
-            *told = self.rewrite_standing(held(node, update.record.name.hash()), *told);
+            self.rewrite_record(node, &mut update.record);
         }
         table.records = records.into();
     }
@@ -86,9 +89,7 @@ impl Tampering {
         for update in &mut updates {
             match update {
                 Update::Record(told) => {
-                    let standing = &mut told.record.standing;
-                    *standing =
-                        self.rewrite_standing(held(node, told.record.name.hash()), *standing);
+                    self.rewrite_record(node, &mut told.record);
                 }
                 Update::Status(told) => {
                     let Some(held) = held(node, told.member) else {
@@ -110,6 +111,12 @@ impl Tampering {
             updates.truncate(List::<Update, 128>::MAX);
         }
         gossip.updates = updates.into();
+    }
+
+    fn rewrite_record(self, node: &Node, record: &mut Arc<Record>) {
+        let held = held(node, record.name.hash());
+        let told = self.rewrite_standing(held, record.standing);
+        Arc::make_mut(record).standing = told;
     }
 
     fn rewrite_standing(self, held: Option<Standing>, told: Standing) -> Standing {

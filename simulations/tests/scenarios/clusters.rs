@@ -44,7 +44,7 @@ fn a_recycled_address_merges_nothing() {
             });
             assert_eq!(strange, None, "seed {seed}: {}", process.name);
         }
-        let heard = world.total(|stats| stats.rejected.get(&Rejection::Cluster).map_or(0, |n| *n));
+        let heard = world.total(|stats| stats.rejected.get(Rejection::Cluster));
         assert!(heard > 0, "the heir is asked in the name of the dead");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use rumord_sim::commands::{CommandLine, run};
-use rumord_sim::converge::{Trial, converge};
+use rumord_sim::converge::{Spreader, Trial, converge};
 use rumord_sim::fit::{Line, Sample};
 
 /// What a command line prints, and why it failed.
@@ -16,7 +16,7 @@ pub fn printed(arguments: &[&str]) -> (String, Option<String>) {
 }
 
 /// A directory of this test's own, empty.
-fn directory(name: &str) -> std::path::PathBuf {
+pub fn directory(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("rumord-sim-{}-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     path
@@ -33,25 +33,55 @@ fn every_named_scenario_holds() {
     assert!(trouble.is_some_and(|trouble| trouble.contains("lists them")));
 }
 
+/// Mean time until all know a change, in milliseconds, over `runs` runs of 50 changes.
+fn mean_time(nodes: usize, loss: f64, spreader: Spreader, runs: u64) -> f64 {
+    let mut milliseconds = Vec::new();
+    for seed in 1..=runs {
+        let times = converge(&Trial {
+            nodes,
+            loss,
+            changes: 50,
+            together: if spreader == Spreader::Product { 1 } else { 50 },
+            spreader,
+            seed,
+        });
+        assert_eq!(times.lost, 0, "N = {nodes}, seed {seed}");
+        milliseconds.extend(times.milliseconds);
+    }
+    Sample::new(milliseconds).mean()
+}
+
 /// The time until all know grows with the logarithm of the size.
 #[test]
 fn a_doubling_of_the_cluster_costs_a_fraction_of_a_millisecond() {
-    let mean = |nodes: usize| {
-        let trial = Trial {
-            nodes,
-            loss: 0.0,
-            runs: 2,
-            seed: 1,
-        };
-        let times = converge(&trial);
-        assert_eq!(times.lost, 0, "N = {nodes}");
-        Sample::new(times.milliseconds).mean()
-    };
-    let sizes = [16, 32, 64, 128, 256, 512].map(|nodes| (libm::log2(nodes as f64), mean(nodes)));
-    let line = Line::through(&sizes).expect("six sizes");
+    let mean = |nodes| mean_time(nodes, 0.0, Spreader::Product, 1);
+    let sizes = [16, 32, 64, 128, 256].map(|nodes| (libm::log2(nodes as f64), mean(nodes)));
+    let line = Line::through(&sizes).expect("five sizes");
     println!("{line:?}");
     assert!(line.r_squared > 0.98, "{line:?}");
     assert!((0.2..0.5).contains(&line.slope), "{line:?}");
+}
+
+/// SWIM's infection, as others have simulated it: push in the ping and pull in the ack, round-robin
+/// targets at fixed random phases, every message carrying everything. Periods until all know.
+#[test]
+fn the_infection_alone_is_as_fast_as_the_literature_says() {
+    let expected = [
+        (16, 0.0, 2.61),
+        (64, 0.0, 3.96),
+        (256, 0.0, 5.15),
+        (16, 0.3, 4.87),
+        (64, 0.3, 7.53),
+        (256, 0.3, 9.99),
+    ];
+    for (nodes, loss, periods) in expected {
+        let mean = mean_time(nodes, loss, Spreader::Infection, 10) / 1000.0;
+        println!("N = {nodes}, loss {loss}: {mean:.3}, expected {periods}");
+        assert!(
+            (mean / periods - 1.0).abs() < 0.06,
+            "{nodes}, {loss}: {mean}"
+        );
+    }
 }
 
 #[test]
@@ -98,8 +128,9 @@ fn detect_finds_every_crash_and_accuses_nobody_else() {
         let (table, trouble) = printed(&arguments);
         assert_eq!(trouble, None, "{table}");
         assert_eq!(table.matches("0 deaths").count(), 2, "{table}");
-        let lines = std::fs::read_to_string(path.join("detect.jsonl")).expect("it was written");
-        assert_eq!(lines.lines().count(), 20);
+        let file = |name: &str| std::fs::read_to_string(path.join(name)).expect("it was written");
+        assert_eq!(file("detect.jsonl").lines().count(), 20);
+        assert!(file("mistakes.svg").contains("per member and hour"));
     }
     std::fs::remove_dir_all(&path).expect("it was made");
 }

@@ -72,7 +72,7 @@ fn a_minute_is_a_death_that_is_refuted() {
             "seed {seed}"
         );
         let woke = world.process(sleeper).node.stats();
-        assert_eq!(woke.suspicions.get(&SuspicionOutcome::Confirmed), None);
+        assert_eq!(woke.suspicions.get(SuspicionOutcome::Confirmed), 0);
         let twice = world.news_of(sleeper, EventKind::MemberDead, since).count();
         assert_eq!(twice, count - 1, "seed {seed}: once per observer");
     }

@@ -112,13 +112,13 @@ pub fn summary(mut lengths: Vec<Duration>) -> String {
 /// Datagrams and the bytes of their payload, sent by all nodes so far.
 pub fn sent(world: &World) -> (u64, u64) {
     let messages = world.total(|stats| {
-        let datagrams = stats.messages.iter().filter(|((direction, _, by), _)| {
-            (*direction, *by) == (Direction::Sent, Transport::Datagram)
+        let datagrams = stats.messages.iter().filter(|&((direction, _, by), _)| {
+            (direction, by) == (Direction::Sent, Transport::Datagram)
         });
         datagrams.map(|(_, count)| count).sum()
     });
     let key = (Direction::Sent, Transport::Datagram);
-    let bytes = world.total(|stats| stats.bytes.get(&key).copied().unwrap_or(0));
+    let bytes = world.total(|stats| stats.bytes.get(key));
     (messages, bytes)
 }
 

@@ -103,23 +103,23 @@ impl CountersJson {
                 stats
                     .bytes
                     .iter()
-                    .map(|(key, n)| (key.0.as_str(), key.1.as_str(), *n)),
+                    .map(|((direction, by), n)| (direction.as_str(), by.as_str(), n)),
             ),
             rejected: stats
                 .rejected
                 .iter()
-                .map(|(key, n)| (key.as_str(), *n))
+                .map(|(reason, n)| (reason.as_str(), n))
                 .collect(),
             probes: nested(
                 stats
                     .probes
                     .iter()
-                    .map(|(key, n)| (key.0.as_str(), key.1.as_str(), *n)),
+                    .map(|((kind, outcome), n)| (kind.as_str(), outcome.as_str(), n)),
             ),
             suspicions: stats
                 .suspicions
                 .iter()
-                .map(|(key, n)| (key.as_str(), *n))
+                .map(|(outcome, n)| (outcome.as_str(), n))
                 .collect(),
             refutations: stats.refutations,
             exchanges: stats.exchanges,
@@ -142,10 +142,10 @@ pub(super) const fn readiness_word(readiness: Readiness) -> &'static str {
 
 fn nested_messages(stats: &Stats) -> BTreeMap<&'static str, BTreeMap<&'static str, Numbers>> {
     let mut messages = BTreeMap::<_, BTreeMap<_, Numbers>>::new();
-    for (&(direction, kind, transport), &count) in &stats.messages {
+    for ((direction, kind, transport), count) in stats.messages.iter() {
         let kinds = messages.entry(direction.as_str()).or_default();
         kinds
-            .entry(kind)
+            .entry(kind.as_str())
             .or_default()
             .insert(transport.as_str(), count);
     }

@@ -190,37 +190,37 @@ fn export(snapshot: &Snapshot) {
 }
 
 fn export_traffic(stats: &Stats) {
-    for (&(direction, kind, transport), &count) in &stats.messages {
+    for ((direction, kind, transport), count) in stats.messages.iter() {
         counter!(
             MESSAGES,
             "direction" => direction.as_str(),
-            "kind" => kind,
+            "kind" => kind.as_str(),
             "transport" => transport.as_str(),
         )
         .absolute(count);
     }
-    for (&(direction, transport), &count) in &stats.bytes {
+    for ((direction, transport), count) in stats.bytes.iter() {
         counter!(
             BYTES, "direction" => direction.as_str(), "transport" => transport.as_str(),
         )
         .absolute(count);
     }
-    for reason in Rejection::ALL {
-        let count = stats.rejected.get(reason).copied().unwrap_or(0);
+    for &reason in Rejection::ALL {
+        let count = stats.rejected.get(reason);
         counter!(REJECTED, "reason" => reason.as_str()).absolute(count);
     }
 }
 
 fn export_detection(stats: &Stats) {
-    for kind in ProbeKind::ALL {
-        for outcome in ProbeOutcome::ALL {
-            let count = stats.probes.get(&(*kind, *outcome)).copied().unwrap_or(0);
+    for &kind in ProbeKind::ALL {
+        for &outcome in ProbeOutcome::ALL {
+            let count = stats.probes.get((kind, outcome));
             counter!(PROBES, "kind" => kind.as_str(), "outcome" => outcome.as_str())
                 .absolute(count);
         }
     }
-    for outcome in SuspicionOutcome::ALL {
-        let count = stats.suspicions.get(outcome).copied().unwrap_or(0);
+    for &outcome in SuspicionOutcome::ALL {
+        let count = stats.suspicions.get(outcome);
         counter!(SUSPICIONS, "outcome" => outcome.as_str()).absolute(count);
     }
 }
@@ -233,6 +233,7 @@ mod tests {
     use crate::daemon::http::tests::snapshot;
     use crate::member::{Generation, Incarnation};
     use crate::protocol::{Direction, Evidence, MemberEvent, Transport};
+    use crate::wire::MessageKind;
 
     fn death(rule: &'static str) -> Event {
         Event::Member(MemberEvent {
@@ -256,13 +257,11 @@ mod tests {
     fn counters_and_gauges_follow_the_snapshot() {
         let metrics = Metrics::new();
         let mut snapshot = snapshot();
-        let key = (Direction::Sent, "ping", Transport::Datagram);
-        snapshot.node.stats.messages.insert(key, 7);
-        snapshot
-            .node
-            .stats
-            .probes
-            .insert((ProbeKind::Direct, ProbeOutcome::Acked), 5);
+        let stats = &mut snapshot.node.stats;
+        let key = (Direction::Sent, MessageKind::Ping, Transport::Datagram);
+        stats.messages.add(key, 7);
+        let key = (ProbeKind::Direct, ProbeOutcome::Acked);
+        stats.probes.add(key, 5);
         let text = metrics.render(&snapshot);
         for line in [
             "rumord_members{status=\"alive\"} 2",

@@ -9,6 +9,7 @@ use crate::daemon::http::{App, OPENAPI, Writes, routes};
 use crate::daemon::telemetry::Metrics;
 use crate::node::Readiness;
 use crate::protocol::{Direction, ProbeKind, ProbeOutcome, Rejection, Transport};
+use crate::wire::MessageKind;
 
 #[tokio::test]
 async fn the_table_has_the_promised_shape() {
@@ -112,16 +113,15 @@ async fn an_unchanged_table_is_not_sent_again() {
 async fn this_node_shows_its_state_and_nested_counters() {
     let mut snapshot = snapshot();
     let stats = &mut snapshot.node.stats;
-    stats
-        .messages
-        .insert((Direction::Sent, "ping", Transport::Datagram), 9);
+    let ping = (Direction::Sent, MessageKind::Ping, Transport::Datagram);
+    stats.messages.add(ping, 9);
     stats
         .bytes
-        .insert((Direction::Received, Transport::Stream), 77);
-    stats.rejected.insert(Rejection::Malformed, 2);
+        .add((Direction::Received, Transport::Stream), 77);
+    stats.rejected.add(Rejection::Malformed, 2);
     stats
         .probes
-        .insert((ProbeKind::Direct, ProbeOutcome::Acked), 8);
+        .add((ProbeKind::Direct, ProbeOutcome::Acked), 8);
     stats.refutations = 1;
     let api = Api::serve(snapshot).await;
     let node = api.get("/v1/self").await.json();

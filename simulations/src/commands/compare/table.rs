@@ -1,0 +1,85 @@
+//! The figures side by side.
+
+use std::io::Write;
+
+use super::outcome::{Outcome, values_of};
+use crate::commands::Trouble;
+use crate::compare::measure::{Measure, Protocol, Unit};
+use crate::compare::swim;
+use crate::fit::Sample;
+
+/// Writes the table of one size and share of loss.
+pub fn tell(
+    place: (usize, f64),
+    runs: u64,
+    measures: &[Measure],
+    outcomes: &[Outcome],
+    out: &mut impl Write,
+) -> Result<(), Trouble> {
+    let (nodes, loss) = place;
+    let percent = loss * 100.0;
+    writeln!(
+        out,
+        "\n{nodes} members, loss {percent} %, {runs} runs: medians (worst), of counts the sums"
+    )?;
+    let [rumord, foca] = Protocol::ALL.map(Protocol::as_str);
+    let (what, formula) = ("", "SWIM formula");
+    writeln!(out, "{what:<36} {rumord:>20} {foca:>20} {formula:>13}")?;
+    for measure in measures {
+        let formula = (measure.formula)(nodes, loss);
+        for (number, figure) in measure.figures.iter().enumerate() {
+            let cell = |protocol| {
+                let values = values_of(outcomes, protocol, place, measure, number);
+                cell(figure.unit, &values)
+            };
+            let [rumord, foca] = Protocol::ALL.map(cell);
+            let computed = formula.get(number).copied().flatten();
+            let computed = computed.map_or("-".to_owned(), |value| plain(figure.unit, value));
+            let what = figure.what;
+            writeln!(out, "{what:<36} {rumord:>20} {foca:>20} {computed:>13}")?;
+        }
+    }
+    writeln!(
+        out,
+        "SWIM formula: {:.2} false suspicions per member and hour",
+        swim::suspicions_per_hour(loss)
+    )?;
+    Ok(())
+}
+
+/// What several runs have shown.
+fn cell(unit: Unit, values: &[Option<f64>]) -> String {
+    let happened = Sample::new(values.iter().copied().flatten().collect());
+    if unit == Unit::Count {
+        return plain(unit, happened.sorted().iter().sum());
+    }
+    let never = values.len() - happened.len();
+    let half = plain(unit, happened.quantile(0.5));
+    match (never, happened.is_empty()) {
+        (_, true) => "never".to_owned(),
+        (0, _) => format!("{half} ({})", plain(unit, happened.quantile(1.0))),
+        _ => format!("{half} (never {never}x)"),
+    }
+}
+
+fn plain(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Seconds => format!("{value:.3}"),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Rate => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_happened_is_told_beside_what_did() {
+        let seconds = |values: &[Option<f64>]| cell(Unit::Seconds, values);
+        assert_eq!(seconds(&[Some(1.0), Some(3.0), Some(2.0)]), "2.000 (3.000)");
+        assert_eq!(seconds(&[Some(1.0), None, None]), "1.000 (never 2x)");
+        assert_eq!(seconds(&[None, None]), "never");
+        assert_eq!(cell(Unit::Count, &[Some(2.0), Some(3.0)]), "5");
+    }
+}
