@@ -12,8 +12,8 @@ use crate::link::Link;
 use crate::process::ProcessId;
 use crate::world::{Checking, Keeping, Options, WatchId, World};
 
-/// How long a cluster runs before the first change: all have been probed, and were heard.
-const WARM_UP: Duration = Duration::from_secs(3);
+/// How long a cluster runs before the first change: all have been probed.
+const WARM_UP: Duration = Duration::from_secs(1);
 /// Time between the end of a change and the next one: all its rounds are over.
 const GAP: Duration = Duration::from_millis(500);
 /// A change that is not known after this has been lost.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::dissemination::{Form, Urgency};
 use super::join_book::JoinState;
+use super::loss::MissEstimate;
 use super::probe::Purpose;
+use super::slots::PeriodStart;
 use super::table::Roster;
 use super::updates::Source;
 use super::{
@@ -34,15 +36,29 @@ impl Node {
     /// node as ready.
     ///
     /// A hook for simulators, which start large clusters with full tables: that a cluster of
-    /// thousands comes together by joining takes longer than what is to be looked at.
+    /// thousands comes together by joining takes longer than what is to be looked at. So that it
+    /// goes on as one that came together long ago, the node also knows when the members it observes
+    /// began their periods, and which share of its pings goes unanswered.
     ///
     /// # Panics
     /// The node has heard of somebody before.
-    pub fn preload(&mut self, roster: &Roster) {
+    pub fn preload(
+        &mut self,
+        roster: &Roster,
+        misses: f64,
+        start: impl Fn(NameHash) -> Option<PeriodStart>,
+    ) {
         let no_arrivals = ArrivalWindow::new(self.config.probe_period);
         self.table.enrol(self.now, roster, no_arrivals);
-        self.become_ready();
+        self.misses = MissEstimate::of(misses);
         self.on_members_changed();
+        for member in self.slots.observed(self.table.active(), &start) {
+            let period_start = start(member);
+            if let Some(contact) = self.contact_mut(member) {
+                contact.period_start = period_start;
+            }
+        }
+        self.become_ready();
     }
 
     /// Join through `addresses`.

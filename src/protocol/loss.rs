@@ -21,6 +21,12 @@ impl Default for MissEstimate {
 }
 
 impl MissEstimate {
+    /// The estimate of a node that has seen this `share` of answers go missing for long.
+    #[must_use]
+    pub fn of(share: f64) -> Self {
+        MissEstimate { share }
+    }
+
     /// A probe was answered in time.
     pub fn answered(&mut self) {
         self.share -= WEIGHT * self.share;

@@ -92,6 +92,16 @@ impl Slots {
         }
     }
 
+    /// The members to be observed.
+    pub fn observed(
+        &mut self,
+        active: &[NameHash],
+        start: impl Fn(NameHash) -> Option<PeriodStart>,
+    ) -> Vec<NameHash> {
+        self.refresh(active, start);
+        self.slots.iter().map(|slot| slot.duty.member).collect()
+    }
+
     /// When the next duty falls due; `None` with nobody to observe. `start` says when a member was
     /// heard to begin a period.
     pub fn next_due(
@@ -194,18 +204,27 @@ fn everybody(local: NameHash, active: &[NameHash]) -> Vec<Duty> {
         .collect()
 }
 
-/// On each ring this node observes its nearest successor.
+/// On each ring this node observes its nearest successor. One pass over the members: in a cluster
+/// of thousands this is most of what a change of members costs.
 fn successors(local: NameHash, active: &[NameHash]) -> Vec<Duty> {
-    (0..RINGS)
-        .filter_map(|turn| {
-            let member = successor(local, active, turn)?;
-            Some(Duty {
-                member,
-                turn,
-                turns: RINGS,
-            })
+    let own: [u64; RINGS as usize] = std::array::from_fn(|ring| place(local, ring as u16));
+    let mut nearest = [(u64::MAX, None); RINGS as usize];
+    for &other in active.iter().filter(|&&other| other != local) {
+        for (ring, best) in nearest.iter_mut().enumerate() {
+            let distance = place(other, ring as u16).wrapping_sub(own[ring]);
+            if best.1.is_none() || distance < best.0 {
+                *best = (distance, Some(other));
+            }
+        }
+    }
+    let duty = |(turn, (_, member)): (u16, (u64, Option<NameHash>))| {
+        Some(Duty {
+            member: member?,
+            turn,
+            turns: RINGS,
         })
-        .collect()
+    };
+    (0..).zip(nearest).filter_map(duty).collect()
 }
 
 /// The nearest member after `member` on a ring.

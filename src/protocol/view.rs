@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::case::Case;
-use super::{Life, Node, PHI_MAX, Stats};
+use super::{Life, Node, PHI_MAX, PeriodStart, Stats};
 use crate::member::{
     Generation, HeartbeatState, Incarnation, Metadata, NameHash, NodeId, NodeName, Record, Status,
 };
@@ -130,6 +130,15 @@ impl Node {
     #[must_use]
     pub fn case_phi(&self, name: &NodeName) -> Option<f64> {
         self.cases.get(&name.hash()).map(Case::phi)
+    }
+
+    /// When its first probe period begins, in this node's time.
+    #[must_use]
+    pub fn first_period(&self) -> PeriodStart {
+        PeriodStart {
+            at: self.local.first_period,
+            number: 0,
+        }
     }
 
     /// This node's own condition.

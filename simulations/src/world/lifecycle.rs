@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::{Rng, RngExt};
-use rumord::member::{Generation, NodeId, NodeName};
-use rumord::protocol::{Bootstrap, Identity, Input, Node, Roster};
+use rumord::member::{Generation, NameHash, NodeId, NodeName};
+use rumord::protocol::{Bootstrap, Identity, Input, Node, PeriodStart, Roster};
 use rumord::time::Instant;
 
 use super::{EPOCH, World};
@@ -263,12 +263,31 @@ impl World {
             process.node.record_of(&process.name).cloned()
         };
         let roster = Roster::new(nodes.iter().filter_map(own_record));
+        let begun = self.first_periods(&nodes);
+        let answered = 1.0 - self.options.link.loss.share();
         for &id in &nodes {
-            self.processes[id.0].node.preload(&roster);
+            let process = &mut self.processes[id.0];
+            let start = |member| {
+                let &at = begun.get(&member)?;
+                let at = process.clock.local(at);
+                Some(PeriodStart { at, number: 0 })
+            };
+            let misses = 1.0 - answered * answered;
+            process.node.preload(&roster, misses, start);
             self.arm(id);
         }
         self.changes += 1;
         nodes
+    }
+
+    /// When the first period of each begins, in the world's time.
+    fn first_periods(&self, nodes: &[ProcessId]) -> BTreeMap<NameHash, Instant> {
+        let first = |&id: &ProcessId| {
+            let process = &self.processes[id.0];
+            let begins = process.node.first_period().at;
+            (process.name.hash(), process.clock.reaches(begins))
+        };
+        nodes.iter().map(first).collect()
     }
 
     /// Starts the node of a stopped process again. It joins through others that run. At its address
