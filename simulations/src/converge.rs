@@ -18,8 +18,11 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const GAP: Duration = Duration::from_millis(500);
 /// A change that is not known after this has been lost.
 pub const KNOWN_LATEST: Duration = Duration::from_secs(60);
-/// How often it is looked whether all know. What is measured is exact.
-const LOOK: Duration = Duration::from_millis(20);
+/// It is first looked after so long whether all know, and then after ever longer times up to
+/// [`LOOK_MAX`]. What is measured is exact.
+const LOOK_MIN: Duration = Duration::from_millis(10);
+/// See [`LOOK_MIN`].
+const LOOK_MAX: Duration = Duration::from_millis(640);
 
 /// What spreads the changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,8 +127,10 @@ impl Times {
     fn take(&mut self, world: &mut World, watches: &[WatchId]) {
         let end = world.now() + KNOWN_LATEST;
         let missing = |world: &World| watches.iter().any(|&id| world.known_after(id).is_none());
+        let mut look = LOOK_MIN;
         while missing(world) && world.now() < end {
-            world.run_for(LOOK);
+            world.run_for(look);
+            look = (2 * look).min(LOOK_MAX);
         }
         for &watch in watches {
             match world.known_after(watch) {

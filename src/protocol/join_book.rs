@@ -17,6 +17,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const PAUSE_MAX_LATER: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Addresses that were not given but heard from, at most: a sender's address can be forged.
+const HEARD_MAX: usize = 4;
+
 /// Where a join address stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JoinState {
@@ -35,6 +38,8 @@ struct JoinAddress {
     state: JoinState,
     tries: u32,
     silent_since: Instant,
+    /// Heard from, not given, and not joined through yet.
+    heard: bool,
 }
 
 /// All join addresses. None is given up while there is room: an island must find the others when
@@ -65,6 +70,7 @@ impl JoinBook {
                     state: JoinState::Waiting(now),
                     tries: 0,
                     silent_since: now,
+                    heard: false,
                 };
             }
             return true;
@@ -72,13 +78,36 @@ impl JoinBook {
         if self.addresses.len() >= JOIN_ADDRESSES_MAX && !self.make_room() {
             return false;
         }
+        self.insert(address, now, false);
+        true
+    }
+
+    /// Somebody at `address` has shown that this node is listed there. It is tried once, at once,
+    /// if no other address is just being asked. Whether it will be.
+    pub fn hear(&mut self, address: SocketAddr, now: Instant) -> bool {
+        let asking = self
+            .addresses
+            .values()
+            .any(|held| held.state == JoinState::Asking);
+        let heard = self.addresses.values().filter(|held| held.heard).count();
+        let fresh = !asking
+            && heard < HEARD_MAX
+            && self.addresses.len() < JOIN_ADDRESSES_MAX
+            && !self.addresses.contains_key(&address);
+        if fresh {
+            self.insert(address, now, true);
+        }
+        fresh
+    }
+
+    fn insert(&mut self, address: SocketAddr, now: Instant, heard: bool) {
         let fresh = JoinAddress {
             state: JoinState::Waiting(now),
             tries: 0,
             silent_since: now,
+            heard,
         };
         self.addresses.insert(address, fresh);
-        true
     }
 
     /// Drops the address that has been tried in vain for longest, if there is one.
@@ -117,12 +146,17 @@ impl JoinBook {
         if let Some(held) = self.addresses.get_mut(&address) {
             held.state = state;
             held.tries = 0;
+            held.heard = false;
         }
     }
 
     /// `address` did not admit this node: it is tried again after a pause, with jitter so that a
     /// fleet that started together does not ask together.
     pub fn retry(&mut self, address: SocketAddr, now: Instant, rng: &mut Xoshiro256PlusPlus) {
+        if self.addresses.get(&address).is_some_and(|held| held.heard) {
+            self.addresses.remove(&address);
+            return;
+        }
         let first_pause = self.first_pause;
         if let Some(held) = self.addresses.get_mut(&address) {
             let patient = now.since(held.silent_since) >= PATIENCE;
@@ -189,6 +223,32 @@ mod tests {
         assert!(!book.is_alone());
         book.settle(own, JoinState::Itself);
         assert!(book.is_alone());
+    }
+
+    /// The sender of a datagram can be forged: what is heard must not drive out what was given.
+    #[test]
+    fn few_heard_addresses_are_tried_and_each_once() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut book = JoinBook::new(Duration::from_millis(300));
+        let now = Instant::ORIGIN;
+        let given = ([127, 0, 0, 1], 1).into();
+        book.wish(given, now);
+        assert_eq!(book.take_due(now), Some(given));
+        let heard = |n: u16| SocketAddr::from(([127, 0, 0, 2], n));
+        assert!(!book.hear(heard(1), now), "one is being asked");
+        book.retry(given, now, &mut rng);
+        let taken = (1..100).filter(|&n| book.hear(heard(n), now)).count();
+        assert_eq!(taken, HEARD_MAX);
+        for _ in 0..HEARD_MAX {
+            let tried = book.take_due(now).expect("heard addresses are due");
+            book.retry(tried, now, &mut rng);
+        }
+        assert_eq!(
+            book.addresses.len(),
+            1,
+            "only what was given is tried again"
+        );
+        assert!(!book.hear(given, now));
     }
 
     #[test]

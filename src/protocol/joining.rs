@@ -16,7 +16,7 @@ use super::{
 };
 use crate::member::{Generation, Metadata, NameHash, Standing, Version};
 use crate::time::Instant;
-use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded};
+use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded, Target};
 
 /// Joins that wait for an answer of the recorded holder of their name.
 const ADMISSIONS_MAX: usize = 64;
@@ -86,6 +86,19 @@ impl Node {
             }
         }
         self.arm_join();
+    }
+
+    /// Somebody at `from` pings `target`. If that is this life, which no join address has admitted,
+    /// the cluster lists it all the same: an answer to its join was lost, and the addresses may be
+    /// gone since. Who pings it can admit it too.
+    pub(super) fn join_through(&mut self, from: SocketAddr, target: Target, out: &mut Outbox) {
+        let own = Target {
+            member: self.local.hash,
+            generation: self.local.generation,
+        };
+        if self.life == Life::Joining && target == own && self.joins.hear(from, self.now) {
+            self.on_join_due(out);
+        }
     }
 
     fn arm_join(&mut self) {

@@ -64,6 +64,7 @@ impl Node {
                 let budget = self.answer_budget(&ping.sender, from, bytes);
                 let answer = self.answer_ping(&ping, budget, out);
                 self.send(from, &answer, out);
+                self.join_through(from, ping.target, out);
             }
             Message::Ack(ack) => self.on_ack(from, &ack, out),
             Message::PingReq(request) => self.on_ping_req(from, &request, out),

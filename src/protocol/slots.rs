@@ -239,13 +239,10 @@ fn distance(from: NameHash, to: NameHash, ring: u16) -> u64 {
     place(to, ring).wrapping_sub(place(from, ring))
 }
 
-/// Where a member stands on a ring: its name hash, mixed with the ring's number (the finalizer of
-/// splitmix64; name hashes are keyed already, it only has to be another order on each ring).
+/// Where a member stands on a ring: its name hash, read from another byte on. Name hashes are keyed
+/// already, so their bytes are independent, and each ring orders the members anew.
 fn place(member: NameHash, ring: u16) -> u64 {
-    let mut z = u64::from_be_bytes(member.to_wire()) ^ (u64::from(ring) << 48);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    u64::from_be_bytes(member.to_wire()).rotate_left(8 * u32::from(ring))
 }
 
 fn periods(period: Duration, count: u64) -> Duration {

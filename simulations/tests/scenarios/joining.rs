@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rumord_sim::{Options, Start, World};
+use rumord::member::{Generation, Status};
+use rumord_sim::rules::Carried;
+use rumord_sim::{Options, ProcessId, Start, World};
 
 use crate::stage::{cluster, seconds, summary};
 
@@ -102,4 +104,45 @@ fn clocks_that_drift_accuse_nobody() {
         crate::stage::deaths(&world, rumord::time::Instant::ORIGIN),
         [""; 0]
     );
+}
+
+/// A restarted node hears no streams, and then its only join address is gone for good: everybody
+/// lists its new life, which answered their pings for the old one, and only it does not know.
+#[test]
+fn who_is_listed_without_knowing_joins_through_who_pings_it() {
+    for seed in 1..=10 {
+        let (mut world, nodes) = cluster(seed, 4);
+        let (seed_node, before) = (nodes[0], world.process(nodes[3]));
+        let again = Start {
+            generation: Some(Generation(before.generation.0 + 1)),
+            node_id: Some(before.node_id),
+            address: Some(before.address),
+            ..Start::named(before.name.as_str())
+        };
+        let again = again.joining([world.address(seed_node)]);
+        world.crash(nodes[3]);
+        let back = world.start(again);
+        let deaf = world.deafen(back, Carried::Streams);
+        let listed = |world: &World| nodes[..3].iter().all(|&node| lists(world, node, back));
+        let listed = world.run_until(seconds(8.0), listed);
+        assert!(listed.is_some(), "seed {seed}");
+        assert!(!world.process(back).node.state().ready);
+        world.crash(seed_node);
+        world.run_for(seconds(1.0));
+        world.lift(deaf);
+        let ready = world.run_until(seconds(15.0), |world| {
+            world.process(back).node.state().ready
+        });
+        assert!(ready.is_some(), "seed {seed}");
+    }
+}
+
+/// Whether `observer` holds the present life of `subject` for alive.
+fn lists(world: &World, observer: ProcessId, subject: ProcessId) -> bool {
+    let subject = world.process(subject);
+    let held = world.process(observer).node.record_of(&subject.name);
+    held.is_some_and(|held| {
+        let standing = held.standing;
+        standing.status == Status::Alive && standing.generation == subject.generation
+    })
 }

@@ -9,17 +9,21 @@ use crate::commands::printed;
 
 #[test]
 fn a_swarm_passes_on_any_number_of_threads() {
-    let two = printed(&["swarm", "--seeds", "1..40", "--threads", "2"]);
+    let two = printed(&["swarm", "--seeds", "1..60", "--threads", "2"]);
     assert_eq!(two.1, None, "{}", two.0);
-    assert!(two.0.contains("40 runs, 0 failed"), "{}", two.0);
-    let one = printed(&["swarm", "--seeds", "1..40", "--threads", "1"]);
+    assert!(two.0.contains("60 runs, 0 failed"), "{}", two.0);
+    let one = printed(&["swarm", "--seeds", "1..60", "--threads", "1"]);
     assert!(one == two, "another number of threads, another output");
 }
 
 /// Schedules that found something. Each says what.
 #[test]
 fn schedules_that_once_failed_pass() {
-    let found: [(u64, &[usize]); 2] = [
+    let found: [(u64, &[usize]); 4] = [
+        // All listed a life whose join had been admitted without its hearing of it; its join
+        // addresses were gone since, and it never became ready.
+        (81042, &[11, 15]),
+        (81153, &[10, 11, 12]),
         // One of the last two had believed nobody while its clock was behind; the other, isolated,
         // asked it for nothing but to relay, and relays answer only whom they know.
         (21991, &[1, 4, 7, 9]),
