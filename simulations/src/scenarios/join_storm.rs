@@ -5,11 +5,11 @@ use super::stage::{Stage, seconds};
 use crate::world::{Start, World};
 
 /// How many join.
-const JOINERS: usize = 300;
+const JOINERS: usize = 500;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "join-storm",
-    story: "300 nodes join through one member at one instant: all know all within seconds",
+    story: "500 nodes join through one member at one instant: all know all within seconds",
     play,
 };
 

@@ -9,7 +9,7 @@ use crate::world::World;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "lossy-node",
-    story: "one of 60 members loses half of its packets both ways for 5 minutes: the others live",
+    story: "one of 60 members loses 80 % of its packets both ways for 5 minutes: the others live",
     play,
 };
 
@@ -22,7 +22,7 @@ fn play(stage: &mut Stage) -> Result<(), String> {
             from,
             to,
             carried: Carried::Everything,
-            effect: Effect::Lose(0.5),
+            effect: Effect::Lose(0.8),
         })
     });
     stage.world.run_for(seconds(300));

@@ -93,12 +93,12 @@ fn failed_seeds(trouble: &Option<String>) -> Vec<u64> {
 #[test]
 fn a_broken_promise_is_told_by_its_shard_and_by_the_merge() {
     let broken = "heartbeats-revive-the-dead";
-    let command = ["swarm", "--seeds", "1..4", "--broken", broken];
+    let command = ["swarm", "--seeds", "10..13", "--broken", broken];
     let (whole, merged, parts) = (directory("b"), directory("b-merged"), directory("b-parts"));
     let expected = printed(&[&command[..], &["--out", text(&whole)]].concat());
     let failed = failed_seeds(&expected.1);
     assert!(failed.len() >= 2, "broken cores are caught: {failed:?}");
-    for (shard, odd) in [("0/2", 1), ("1/2", 0)] {
+    for (shard, odd) in [("0/2", 0), ("1/2", 1)] {
         let mut own = failed.clone();
         own.retain(|seed| seed % 2 == odd);
         assert_eq!(failed_seeds(&make(&command, shard, &parts)), own, "{shard}");
