@@ -46,7 +46,7 @@ enum Command {
     Converge(converge::ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(detect::DetectArguments),
-    /// One part of swarm, converge or detect, for several machines
+    /// One part of swarm, converge, detect or compare, for several machines
     ///
     /// `sweep --shard 0/4 detect --nodes 128 --out DIR` makes every fourth run of that command and
     /// leaves what they showed in DIR/detect-0-of-4.jsonl; `merge DIR` reports on all parts. The

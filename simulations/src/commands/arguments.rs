@@ -192,10 +192,13 @@ pub fn members(text: &str) -> Result<usize, String> {
 }
 
 /// The word of a measure.
-pub fn measure(word: &str) -> Result<&'static str, String> {
+pub fn measure(word: &str) -> Result<String, String> {
     let words = measures::ALL.map(|measure| measure.word);
-    let known = words.into_iter().find(|&known| known == word);
-    known.ok_or_else(|| format!("{word:?} is no measure; take some of {words:?}"))
+    if words.contains(&word) {
+        Ok(word.to_owned())
+    } else {
+        Err(format!("{word:?} is no measure; take some of {words:?}"))
+    }
 }
 
 #[cfg(test)]
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(members("4"), Ok(4));
         let few = members("3").expect_err("too few");
         assert!(few.contains("give 4 or more"), "{few}");
-        assert_eq!(measure("crash"), Ok("crash"));
+        assert_eq!(measure("crash"), Ok("crash".to_owned()));
         let unknown = measure("crush").expect_err("no measure");
         assert!(unknown.contains("mass-crash"), "{unknown}");
     }

@@ -6,17 +6,16 @@ mod speed;
 mod table;
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::arguments::{loss, measure, members};
-use super::progress::Progress;
+use super::arguments::{Running, Seeded, loss, measure, members};
+use super::measurement::{Measurement, Output, perform};
 use super::{Trouble, files};
-use crate::compare::measure::{Measure, Protocol, Trial};
+use crate::compare::measure::{Measure, Protocol, Trial, Values};
 use crate::compare::measures;
-use crate::parallel::in_order;
 use outcome::Outcome;
 
 /// What a reader of the figures must know.
@@ -29,7 +28,7 @@ and UDP headers of each datagram; those of rumord's streams come without TCP hea
 not within 2 minutes, 3 after the crash of a quarter, 5 after a partition.
 ";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
 pub struct CompareArguments {
     /// Members, 4 or more; several as 10,100,1000
     #[arg(long, value_parser = members, value_delimiter = ',', default_value = "10,100")]
@@ -39,102 +38,110 @@ pub struct CompareArguments {
     loss: Vec<f64>,
     /// Only these measures, as change,crash; all where absent
     #[arg(long, value_parser = measure, value_delimiter = ',')]
-    measures: Vec<&'static str>,
+    measures: Vec<String>,
     /// Runs of each measure
     #[arg(long, default_value_t = 5)]
     runs: u64,
-    /// The seed of the first run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Threads; the output is the same for every number of them
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Where to write compare.jsonl and compare.svg
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    seeded: Seeded,
     /// Instead, how fast idle clusters are simulated, in turns on one thread: the one table that
     /// differs from run to run and from machine to machine
     #[arg(long)]
+    #[serde(skip)]
     speed: bool,
+}
+
+/// Takes every measure of every protocol, and tells the figures side by side.
+pub fn compare(arguments: &CompareArguments, out: &mut impl Write) -> Result<(), Trouble> {
+    if arguments.speed {
+        return speed::tell(
+            &arguments.nodes,
+            arguments.runs(),
+            arguments.seeded.seed,
+            out,
+        );
+    }
+    perform(arguments, out)
+}
+
+/// One measure, to be taken once of one protocol.
+#[derive(Clone, Copy)]
+pub struct Job {
+    measure: Measure,
+    protocol: Protocol,
+    trial: Trial,
+}
+
+impl Measurement for CompareArguments {
+    const NAME: &'static str = "compare";
+    type Run = Job;
+    type Finding = Values;
+
+    fn running(&self) -> &Running {
+        &self.seeded.running
+    }
+
+    fn runs(&self) -> Result<Vec<Job>, Trouble> {
+        let seeds = self.seeded.seeds(self.runs())?;
+        let mut jobs = Vec::new();
+        for &nodes in &self.nodes {
+            for &loss in &self.loss {
+                for measure in self.measures() {
+                    for protocol in Protocol::ALL {
+                        jobs.extend(seeds.iter().map(|&seed| Job {
+                            measure,
+                            protocol,
+                            trial: Trial { nodes, loss, seed },
+                        }));
+                    }
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn measure(&self, job: &Job) -> Values {
+        job.measure.of(job.protocol, &job.trial)
+    }
+
+    /// A table for each size and loss.
+    fn report(&self, found: &[(Job, Values)], output: &mut Output) -> Result<(), Trouble> {
+        let outcome = |(job, values): &(Job, Values)| Outcome {
+            measure: job.measure,
+            protocol: job.protocol,
+            trial: job.trial,
+            values: values.clone(),
+        };
+        let outcomes: Vec<Outcome> = found.iter().map(outcome).collect();
+        write!(output.text, "{NOTES}")?;
+        for &nodes in &self.nodes {
+            for &loss in &self.loss {
+                let (place, measures) = ((nodes, loss), self.measures());
+                table::tell(place, self.runs(), &measures, &outcomes, output.text)?;
+            }
+        }
+        let records: Vec<Value> = outcomes.iter().map(Outcome::record).collect();
+        files::write(output.directory, "compare.jsonl", &files::lines(&records))?;
+        let picture = picture::chart(&self.nodes, self.loss[0], &outcomes).draw();
+        files::write(output.directory, "compare.svg", &picture)
+    }
+
+    /// The figures are the result, whatever they are.
+    fn broken(&self, _: &[(Job, Values)]) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl CompareArguments {
     fn measures(&self) -> Vec<Measure> {
-        let wanted =
-            |each: &Measure| self.measures.is_empty() || self.measures.contains(&each.word);
+        let wanted = |each: &Measure| {
+            self.measures.is_empty() || self.measures.iter().any(|word| word == each.word)
+        };
         measures::ALL.into_iter().filter(wanted).collect()
     }
 
     fn runs(&self) -> u64 {
         self.runs.max(1)
     }
-}
-
-/// One measure, taken once of one protocol.
-struct Job {
-    measure: Measure,
-    protocol: Protocol,
-    trial: Trial,
-}
-
-/// Takes every measure of every protocol, and tells the figures side by side.
-pub fn compare(arguments: &CompareArguments, out: &mut impl Write) -> Result<(), Trouble> {
-    if arguments.speed {
-        return speed::tell(&arguments.nodes, arguments.runs(), arguments.seed, out);
-    }
-    let outcomes = take(arguments);
-    write!(out, "{NOTES}")?;
-    for &nodes in &arguments.nodes {
-        for &loss in &arguments.loss {
-            let place = (nodes, loss);
-            table::tell(
-                place,
-                arguments.runs(),
-                &arguments.measures(),
-                &outcomes,
-                out,
-            )?;
-        }
-    }
-    let directory = arguments.out.as_deref();
-    let records: Vec<Value> = outcomes.iter().map(Outcome::record).collect();
-    files::write(directory, "compare.jsonl", &files::lines(&records))?;
-    let picture = picture::chart(&arguments.nodes, arguments.loss[0], &outcomes).draw();
-    files::write(directory, "compare.svg", &picture)
-}
-
-fn take(arguments: &CompareArguments) -> Vec<Outcome> {
-    let jobs = jobs(arguments);
-    let work = |job: &Job| job.measure.of(job.protocol, &job.trial);
-    let mut outcomes = Vec::new();
-    let progress = Progress::of("compare", jobs.len());
-    in_order(&jobs, arguments.threads, work, |job, values| {
-        outcomes.push(Outcome {
-            measure: job.measure,
-            protocol: job.protocol,
-            trial: job.trial,
-            values,
-        });
-        progress.advance();
-    });
-    outcomes
-}
-
-fn jobs(arguments: &CompareArguments) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for &nodes in &arguments.nodes {
-        for &loss in &arguments.loss {
-            for measure in arguments.measures() {
-                for protocol in Protocol::ALL {
-                    let seeds = arguments.seed..arguments.seed + arguments.runs();
-                    jobs.extend(seeds.map(|seed| Job {
-                        measure,
-                        protocol,
-                        trial: Trial { nodes, loss, seed },
-                    }));
-                }
-            }
-        }
-    }
-    jobs
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
+use super::compare::CompareArguments;
 use super::converge::ConvergeArguments;
 use super::detect::DetectArguments;
 use super::measurement::{Found, Measurement, Output, judge, measure};
@@ -35,6 +36,8 @@ enum Swept {
     Converge(ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(DetectArguments),
+    /// The same measures on another protocol
+    Compare(CompareArguments),
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +63,7 @@ pub fn sweep(arguments: &SweepArguments, text: &mut impl Write) -> Result<(), Tr
         Swept::Swarm(command) => sweep_part(command, shard, text),
         Swept::Converge(command) => sweep_part(command, shard, text),
         Swept::Detect(command) => sweep_part(command, shard, text),
+        Swept::Compare(command) => sweep_part(command, shard, text),
     }
 }
 
@@ -117,6 +121,7 @@ pub fn merge(arguments: &MergeArguments, text: &mut impl Write) -> Result<(), Tr
         SwarmArguments::NAME => merge_parts::<SwarmArguments>(&parts, &mut output),
         ConvergeArguments::NAME => merge_parts::<ConvergeArguments>(&parts, &mut output),
         DetectArguments::NAME => merge_parts::<DetectArguments>(&parts, &mut output),
+        CompareArguments::NAME => merge_parts::<CompareArguments>(&parts, &mut output),
         other => {
             let text = format!("{other:?} is no command that can be swept; see sweep --help");
             Err(part::at(&first.path, 1, &text))

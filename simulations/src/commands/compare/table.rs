@@ -14,7 +14,7 @@ pub fn tell(
     runs: u64,
     measures: &[Measure],
     outcomes: &[Outcome],
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> Result<(), Trouble> {
     let (nodes, loss) = place;
     let percent = loss * 100.0;
