@@ -199,4 +199,39 @@ mod tests {
         assert_eq!(book.settle(target(1), proof), 1);
         assert!(book.get(early).is_none() && book.get(late).is_some() && book.get(other).is_some());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn questions_are_as_in_a_plain_list(
+            before_wrap in 0..40u32,
+            steps in proptest::collection::vec((0..8u8, 0..60u32, 0..4u64), 1..120),
+        ) {
+            let first = before_wrap.wrapping_neg();
+            let (mut book, mut list) = (ProbeBook::new(first), Vec::<(ProbeSeq, Probe)>::new());
+            let mut now = Instant::ORIGIN;
+            for (what, n, seconds) in steps {
+                let seq = ProbeSeq(first.wrapping_add(n).wrapping_sub(3));
+                let length = Duration::from_secs(seconds);
+                match what {
+                    0..4 => {
+                        let purpose = [Purpose::Case, Purpose::Contact][n as usize % 2];
+                        let seq = book.ask(target(seconds), now, purpose);
+                        list.push((seq, *book.get(seq).expect("open")));
+                    }
+                    4 => {
+                        let place = list.iter().position(|it| it.0 == seq);
+                        assert_eq!(book.close(seq), place.map(|place| list.remove(place).1));
+                    }
+                    5 => {
+                        book.expire(now, length);
+                        list.retain(|(_, probe)| now.since(probe.sent_at) <= length);
+                    }
+                    _ => now = now + length,
+                }
+                assert!(book.open.iter().eq(&list));
+                let sought = list.iter().find(|it| it.0 == seq);
+                assert_eq!(book.get(seq), sought.map(|(_, probe)| probe));
+            }
+        }
+    }
 }

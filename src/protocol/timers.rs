@@ -160,4 +160,45 @@ mod tests {
         timers.cancel(Timer::Join);
         assert_eq!(timers.next(), None);
     }
+
+    fn timer(n: u8) -> Timer {
+        let member = NameHash::from_wire(u64::from(n).to_be_bytes());
+        match n {
+            0..5 => Timer::SINGLE[usize::from(n)],
+            5..8 => Timer::Probe(ProbeSeq(n.into())),
+            8..11 => Timer::Case(member),
+            11..14 => Timer::ForeignSuspicion(member),
+            _ => Timer::Admission(StreamId(n.into())),
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn timers_are_as_in_a_plain_map(
+            steps in proptest::collection::vec((0..4u8, 0..16u8, 0..6u64), 1..80),
+        ) {
+            let (mut timers, mut map) = (Timers::default(), BTreeMap::new());
+            let mut now = Instant::ORIGIN;
+            for (what, which, length) in steps {
+                let (timer, length) = (timer(which), Duration::from_micros(length));
+                match what {
+                    0 | 1 => {
+                        timers.set(timer, now, length);
+                        map.insert(timer, now + length.max(Duration::from_micros(1)));
+                    }
+                    2 => {
+                        timers.cancel(timer);
+                        map.remove(&timer);
+                    }
+                    _ => now = now + length,
+                }
+                let first = map.iter().map(|(&timer, &deadline)| (deadline, timer)).min();
+                assert_eq!(timers.next(), first.map(|(deadline, _)| deadline));
+                assert_eq!(timers.deadline(timer), map.get(&timer).copied());
+                let due = first.filter(|&(deadline, _)| deadline <= now);
+                assert_eq!(timers.pop_due(now), due);
+                due.map(|(_, timer)| map.remove(&timer));
+            }
+        }
+    }
 }
