@@ -5,6 +5,8 @@
 
 mod entry;
 mod index;
+#[cfg(test)]
+mod model;
 mod roster;
 #[cfg(test)]
 mod tests;
