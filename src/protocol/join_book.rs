@@ -267,4 +267,16 @@ mod tests {
         assert_eq!(book.addresses.len(), JOIN_ADDRESSES_MAX);
         assert!(!book.addresses.contains_key(&first));
     }
+
+    #[test]
+    fn what_was_given_while_it_was_asked_as_heard_is_tried_for_ever() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut book = JoinBook::new(Duration::from_millis(300));
+        let (address, now) = (([127, 0, 0, 1], 1).into(), Instant::ORIGIN);
+        assert!(book.hear(address, now));
+        assert_eq!(book.take_due(now), Some(address));
+        assert!(book.wish(address, now));
+        book.retry(address, now, &mut rng);
+        assert!(book.next_due().is_some());
+    }
 }
