@@ -36,7 +36,7 @@ impl Sample {
     /// The mean; 0 of none.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        self.sorted.iter().sum::<f64>() / self.sorted.len().max(1) as f64
+        self.sorted.iter().fold(0.0, |sum, value| sum + value) / self.sorted.len().max(1) as f64
     }
 
     /// The smallest value below or at which this share of the sample lies; 0 of none. The share

@@ -65,6 +65,7 @@ impl JoinBook {
     /// Has `address` tried at once. False when there are too many, and none was tried in vain.
     pub fn wish(&mut self, address: SocketAddr, now: Instant) -> bool {
         if let Some(held) = self.addresses.get_mut(&address) {
+            held.heard = false;
             if held.state != JoinState::Asking {
                 *held = JoinAddress {
                     state: JoinState::Waiting(now),
@@ -146,7 +147,9 @@ impl JoinBook {
         if let Some(held) = self.addresses.get_mut(&address) {
             held.state = state;
             held.tries = 0;
-            held.heard = false;
+            if let JoinState::Joined(_) = state {
+                held.heard = false;
+            }
         }
     }
 

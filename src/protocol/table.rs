@@ -211,10 +211,10 @@ impl<A> Table<A> {
         let (record_before, hash_before) = (Arc::clone(&entry.record), entry.listed_hash());
         entry.record = Record::joined(&record_before, &told.record);
         entry.join_version(&record_before, told);
-        entry.note_since(record_before.standing, told.record.standing, now, decided);
-        if entry.record.standing.status.is_active() {
-            entry.listed = true;
-        }
+        let (before, claim) = (record_before.standing, told.record.standing);
+        let another = entry.note_since(before, claim, now, decided);
+        // A later death than the one behind a fence is listed everywhere else too.
+        entry.listed |= another && now.since(entry.since) < self.retention;
         let change = change(&record_before, &entry.record)?;
         entry.isolated_verdict = false;
         let hash_after = entry.listed_hash();
@@ -340,7 +340,8 @@ impl<A> Table<A> {
             self.active.remove(member);
             self.gone.set(member, place);
         }
-        self.list_dead(member, status == Status::Dead);
+        let listed = self.entries[place].listed;
+        self.list_dead(member, listed && status == Status::Dead);
     }
 
     fn list_dead(&mut self, member: NameHash, is_dead: bool) {

@@ -16,7 +16,7 @@ use crate::world::{TAMPERING_WORDS, Tampering};
 /// How many runs go on at once, and where their results go.
 #[derive(Debug, Default, Args)]
 pub struct Running {
-    /// Threads; the output is the same for every number of them
+    /// Threads, at most 256; the output is the same for every number of them
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
     /// Directory for what is written: JSON lines and pictures, named like the command
@@ -36,12 +36,17 @@ pub struct Seeded {
 }
 
 impl Seeded {
-    /// The seeds of so many runs, at least one.
+    /// The seeds of so many runs, at least one; each is run `times` times.
     ///
     /// # Errors
     /// There are more of them than one command should hold, or than there are seeds.
-    pub fn seeds(&self, runs: u64) -> Result<Vec<u64>, Trouble> {
+    pub fn seeds(&self, runs: u64, times: usize) -> Result<Vec<u64>, Trouble> {
         let first = self.seed;
+        if runs.saturating_mul(times as u64) > RUNS_MAX {
+            let text =
+                format!("{runs} runs of {times} kinds are too many; at most {RUNS_MAX} in all");
+            return Err(Trouble::Usage(text));
+        }
         let Some(last) = first.checked_add(runs.max(1) - 1) else {
             let text = format!("{runs} runs from seed {first} are too many; give a smaller --seed");
             return Err(Trouble::Usage(text));
@@ -51,7 +56,7 @@ impl Seeded {
 }
 
 /// Runs of one command, at most: their findings are held until the report.
-const RUNS_MAX: u64 = 10_000_000;
+const RUNS_MAX: u64 = 1_000_000;
 
 /// A range of numbers, both ends included: `1..200`, or one number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -186,9 +191,43 @@ pub fn members(text: &str) -> Result<usize, String> {
         .parse()
         .map_err(|_| format!("{text:?} is not a number"))?;
     match count {
-        4.. => Ok(count),
-        _ => Err(format!("{count} members are too few; give 4 or more")),
+        4..=MEMBERS_MAX => Ok(count),
+        ..4 => Err(format!("{count} members are too few; give 4 or more")),
+        _ => Err(too_many(count)),
     }
+}
+
+/// Most members of one cluster: a node's table holds no more.
+const MEMBERS_MAX: usize = 100_000;
+
+/// How many members one cluster may have, as a command line says it.
+pub fn cluster(text: &str) -> Result<usize, String> {
+    let count: usize = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a number"))?;
+    if count > MEMBERS_MAX {
+        return Err(too_many(count));
+    }
+    Ok(count)
+}
+
+/// An amount of memory.
+pub fn gibibytes(text: &str) -> Result<f64, String> {
+    let amount = text.parse().ok().filter(|amount| *amount > 0.0);
+    amount.ok_or_else(|| format!("{text:?} is no amount of memory; give GiB, as 18"))
+}
+
+/// A range of sizes of clusters.
+pub fn clusters(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    match usize::try_from(span.last) {
+        Ok(..=MEMBERS_MAX) => Ok(span),
+        _ => Err(too_many(span.last)),
+    }
+}
+
+fn too_many(count: impl fmt::Display) -> String {
+    format!("{count} members are too many; a node knows at most {MEMBERS_MAX}")
 }
 
 /// The word of a measure.

@@ -7,7 +7,7 @@ mod table;
 
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ pub struct CompareArguments {
     #[arg(long, value_parser = measure, value_delimiter = ',')]
     measures: Vec<String>,
     /// Runs of each measure
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = value_parser!(u64).range(1..=100_000))]
     runs: u64,
     #[command(flatten)]
     #[serde(flatten)]
@@ -55,12 +55,7 @@ pub struct CompareArguments {
 /// Takes every measure of every protocol, and tells the figures side by side.
 pub fn compare(arguments: &CompareArguments, out: &mut impl Write) -> Result<(), Trouble> {
     if arguments.speed {
-        return speed::tell(
-            &arguments.nodes,
-            arguments.runs(),
-            arguments.seeded.seed,
-            out,
-        );
+        return speed::tell(&arguments.nodes, arguments.runs, arguments.seeded.seed, out);
     }
     perform(arguments, out)
 }
@@ -83,7 +78,8 @@ impl Measurement for CompareArguments {
     }
 
     fn runs(&self) -> Result<Vec<Job>, Trouble> {
-        let seeds = self.seeded.seeds(self.runs())?;
+        let kinds = self.nodes.len() * self.loss.len() * self.measures().len() * 3;
+        let seeds = self.seeded.seeds(self.runs, kinds)?;
         let mut jobs = Vec::new();
         for &nodes in &self.nodes {
             for &loss in &self.loss {
@@ -118,7 +114,7 @@ impl Measurement for CompareArguments {
         for &nodes in &self.nodes {
             for &loss in &self.loss {
                 let (place, measures) = ((nodes, loss), self.measures());
-                table::tell(place, self.runs(), &measures, &outcomes, output.text)?;
+                table::tell(place, self.runs, &measures, &outcomes, output.text)?;
             }
         }
         let records: Vec<Value> = outcomes.iter().map(Outcome::record).collect();
@@ -139,9 +135,5 @@ impl CompareArguments {
             self.measures.is_empty() || self.measures.iter().any(|word| word == each.word)
         };
         measures::ALL.into_iter().filter(wanted).collect()
-    }
-
-    fn runs(&self) -> u64 {
-        self.runs.max(1)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::arguments::{Running, Seeded, Span, loss};
+use super::arguments::{Running, Seeded, Span, clusters, loss};
 use super::measurement::{Measurement, Output};
 use super::{Trouble, files};
 use crate::converge::{KNOWN_LATEST, Spreader, Times, Trial, converge};
@@ -21,14 +21,14 @@ const NARROW_MAX: usize = 2000;
 #[derive(Debug, Args, Serialize, Deserialize)]
 pub struct ConvergeArguments {
     /// Sizes, as A..B: A and its doubles up to B
-    #[arg(long, default_value = "16..4096")]
+    #[arg(long, value_parser = clusters, default_value = "16..4096")]
     nodes: Span,
     /// Share of datagrams lost, 0 to 0.9; several as 0,0.1,0.3
     #[arg(long, value_parser = loss, value_delimiter = ',', default_value = "0,0.1,0.3")]
     loss: Vec<f64>,
     /// Changes of each run
-    #[arg(long, default_value_t = 50)]
-    changes: usize,
+    #[arg(long, default_value_t = 50, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    changes: u32,
     /// How many of them start at a time; half of the members have one at most
     #[arg(long, default_value_t = 50)]
     together: usize,
@@ -56,11 +56,13 @@ impl Measurement for ConvergeArguments {
     /// The largest first, so that no thread waits for it in the end.
     fn runs(&self) -> Result<Vec<Trial>, Trouble> {
         let sizes = self.nodes.doubles();
-        if sizes.first().is_some_and(|&nodes| nodes < 2) {
+        if self.nodes.first < 2 {
             let text = "a change needs two members to spread; give --nodes 2 or more".to_owned();
             return Err(Trouble::Usage(text));
         }
-        let seeds = self.seeded.seeds(self.runs)?;
+        let seeds = self
+            .seeded
+            .seeds(self.runs, sizes.len() * self.loss.len())?;
         let mut trials = Vec::new();
         for &nodes in sizes.iter().rev() {
             for &loss in &self.loss {
@@ -159,7 +161,7 @@ impl ConvergeArguments {
         Trial {
             nodes,
             loss,
-            changes: self.changes,
+            changes: self.changes as usize,
             together: self.together,
             spreader: if self.infection {
                 Spreader::Infection

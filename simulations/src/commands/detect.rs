@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::mistakes::Mistakes;
-use super::arguments::{Running, Seeded, loss, schedule, schedule_word};
+use super::arguments::{Running, Seeded, cluster, loss, schedule, schedule_word};
 use super::measurement::{Measurement, Output};
 use super::{Trouble, files};
 use crate::detect::{Finding, Watchfulness, detect};
@@ -26,7 +26,7 @@ const MARKS: usize = 8;
 #[derive(Debug, Args, Serialize, Deserialize)]
 pub struct DetectArguments {
     /// Members
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, value_parser = cluster, default_value_t = 128)]
     nodes: usize,
     /// Share of datagrams lost, 0 to 0.9; several as 0,0.1,0.3
     #[arg(long, value_parser = loss, value_delimiter = ',', default_value = "0")]
@@ -57,7 +57,7 @@ impl Measurement for DetectArguments {
             let text = "nobody is left to find the crash; give --nodes 2 or more".to_owned();
             return Err(Trouble::Usage(text));
         }
-        let seeds = self.seeded.seeds(self.runs)?;
+        let seeds = self.seeded.seeds(self.runs, self.loss.len())?;
         let of_loss = |&loss: &f64| seeds.iter().map(move |&seed| (loss, seed));
         let pairs = self.loss.iter().flat_map(of_loss);
         let run = |(loss, seed)| Watchfulness {

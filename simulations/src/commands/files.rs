@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::Trouble;
 
+/// Makes `directory` where it is missing: who cannot write there should not learn it after hours.
+pub fn prepare(directory: Option<&Path>) -> Result<(), Trouble> {
+    directory.map_or(Ok(()), |path| fs::create_dir_all(path).map_err(told(path)))
+}
+
 /// Writes `text` to the file `name` in `directory`, which is made where it is missing; nothing
 /// without a directory. The file is there whole or not at all, also when the process is killed.
 pub fn write(directory: Option<&Path>, name: &str, text: &str) -> Result<(), Trouble> {

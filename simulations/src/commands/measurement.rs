@@ -3,14 +3,15 @@
 //! reported together.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Trouble;
 use super::arguments::Running;
 use super::progress::Progress;
+use super::{Trouble, files};
 use crate::parallel::in_order;
 
 /// Where a report goes.
@@ -70,6 +71,7 @@ pub type Found<M> = (<M as Measurement>::Run, <M as Measurement>::Finding);
 /// A broken promise, or arguments and outputs that are of no use.
 pub fn perform<M: Measurement>(measurement: &M, text: &mut dyn Write) -> Result<(), Trouble> {
     let directory = measurement.running().out.as_deref();
+    files::prepare(directory)?;
     let mut output = Output { text, directory };
     let found = measure(measurement, measurement.runs()?, |run, finding| {
         measurement.show(run, finding, &mut output)
@@ -97,10 +99,12 @@ pub fn measure<M: Measurement>(
         finding
     };
     in_order(&runs, threads, work, |run, finding| {
-        if shown.is_ok() {
-            shown = progress.aside(|| show(run, &finding));
-        }
+        shown = progress.aside(|| show(run, &finding));
         findings.push(finding);
+        match shown {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
     });
     shown?;
     Ok(runs.into_iter().zip(findings).collect())

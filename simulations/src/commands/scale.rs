@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
 use super::Trouble;
+use super::arguments::{cluster, gibibytes};
 use crate::scale::{Scale, scale};
 
 const GIBIBYTE: f64 = (1_u64 << 30) as f64;
@@ -13,16 +14,16 @@ const GIBIBYTE: f64 = (1_u64 << 30) as f64;
 #[derive(Debug, Args)]
 pub struct ScaleArguments {
     /// Members; each knows all others from the start
-    #[arg(long, default_value_t = 16_384)]
+    #[arg(long, value_parser = cluster, default_value_t = 16_384)]
     nodes: usize,
     /// Virtual seconds; a member crashes 15 seconds before the end
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(16..=1_000_000))]
     seconds: u64,
     /// The seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Fail above so many GiB of memory
-    #[arg(long)]
+    #[arg(long, value_parser = gibibytes)]
     memory_max: Option<f64>,
 }
 

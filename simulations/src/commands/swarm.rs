@@ -211,6 +211,11 @@ pub fn replay(arguments: &ReplayArguments, out: &mut impl Write) -> Result<(), T
         ),
     };
     let whole = Plan::draw(seed);
+    let count = whole.faults.len();
+    if let Some(wrong) = faults.iter().flatten().find(|&&number| number >= count) {
+        let text = format!("seed {seed} has no fault {wrong}; its {count} faults count from 0");
+        return Err(Trouble::Usage(text));
+    }
     let plan = match &faults {
         Some(kept) => whole.keeping(kept),
         None => whole,

@@ -76,6 +76,7 @@ fn sweep_part<M: Measurement>(
         let text = "a shard must leave its findings somewhere; give --out DIR".to_owned();
         return Err(Trouble::Usage(text));
     };
+    files::prepare(Some(directory))?;
     let runs = measurement.runs()?;
     let all = runs.len();
     let part: Vec<M::Run> = runs

@@ -6,7 +6,7 @@ use rumord::member::{Generation, Status};
 use rumord::protocol::{Event, EventKind, JoinOutcome, RELEASE_UNIX_SECONDS, RefusalReason};
 use rumord::time::Instant;
 use rumord_sim::world::{AddressChoice, GenerationChoice, NodeIdChoice};
-use rumord_sim::{Carried, ProcessId, Restart, Start, World};
+use rumord_sim::{Carried, Options, ProcessId, Restart, Start, World};
 
 use crate::stage::{assert_each_said, deaths, other_deaths, seconds, settled, summary};
 
@@ -253,5 +253,32 @@ fn the_last_survivor_finds_those_that_came_back() {
             assert!(together.is_some(), "{count}, {absence} s: {matrix:?}");
             assert!(world.process(*survivor).node.state().ready);
         }
+    }
+}
+
+/// One member remembers a death that is not told any more; cut off, it misses the next life of
+/// that name, and hears only that it is dead too. It must list that death as all others do.
+#[test]
+fn a_later_death_than_one_forgotten_is_listed_everywhere() {
+    for seed in 1..=3 {
+        let mut options = Options::seeded(seed);
+        options.config.dead_retention = seconds(120.0);
+        let mut world = World::new(options);
+        let nodes = world.start_cluster(6);
+        world.run_for(seconds(30.0));
+        world.crash(nodes[5]);
+        world.run_for(seconds(150.0));
+        let cut = world.partition(&nodes[..1]);
+        let back = world.restart(nodes[5], Restart::default());
+        world.run_for(seconds(2.0));
+        world.crash(back);
+        world.run_for(seconds(8.0));
+        cut.into_iter().for_each(|rule| world.lift(rule));
+        let agreed = world.run_until(seconds(20.0), |world| {
+            let mut tables = world.up().map(|process| process.node.fingerprint());
+            let first = tables.next();
+            tables.all(|table| Some(table) == first) && world.everyone_buries(back)
+        });
+        assert!(agreed.is_some(), "seed {seed}: {:?}", world.matrix());
     }
 }

@@ -1,5 +1,7 @@
 //! Random faults against random clusters: what must hold in all of them, and that it is checked.
 
+use std::ops::ControlFlow;
+
 use rumord_sim::parallel::in_order;
 use rumord_sim::swarm::{Failure, Manner, Plan, attempt, shrink};
 use rumord_sim::trace::Tracing;
@@ -57,6 +59,7 @@ fn failures(tampering: Tampering, seeds: u64) -> Vec<(u64, Failure)> {
     let work = |&seed: &u64| attempt(&Plan::draw(seed), manner).failure;
     in_order(&seeds, 2, work, |&seed, failure| {
         failures.extend(failure.map(|failure| (seed, failure)));
+        ControlFlow::Continue(())
     });
     failures
 }

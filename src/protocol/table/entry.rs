@@ -71,24 +71,26 @@ impl<A> Entry<A> {
         }
     }
 
-    /// Repeating a verdict must not make the death younger (quickwit-oss/chitchat PR#123).
+    /// Whether it has another status, or another death or leave, than before; then its time begins
+    /// anew. Repeating a verdict must not make the death younger (quickwit-oss/chitchat PR#123).
     pub(super) fn note_since(
         &mut self,
         before: Standing,
         told: Standing,
         now: Instant,
         decided: Instant,
-    ) {
+    ) -> bool {
         let after = self.record.standing;
-        if after.status != before.status || after.instance() != before.instance() {
-            self.since = if after.status.is_active() {
-                now
-            } else {
-                decided
-            };
-        } else if !after.status.is_active() && told == after {
+        let gone = !after.status.is_active();
+        let another = after.status != before.status
+            || after.instance() != before.instance()
+            || (gone && after != before);
+        if another {
+            self.since = if gone { decided } else { now };
+        } else if gone && told == after {
             self.since = self.since.min(decided);
         }
+        another
     }
 
     /// What it adds to the fingerprint.

@@ -44,7 +44,8 @@ impl Held {
         let before = self.record.clone();
         self.record.merge(told);
         let (was, is) = (before.standing, self.record.standing);
-        if is.status != was.status || is.instance() != was.instance() {
+        let another_end = !self.is_active() && is != was;
+        if is.status != was.status || is.instance() != was.instance() || another_end {
             self.since = if self.is_active() { now } else { decided };
             self.listed |= self.is_active() || now.since(decided) < RETENTION;
         } else if !self.is_active() && told.standing == is {
