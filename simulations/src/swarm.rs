@@ -28,7 +28,7 @@ pub use run::{Failure, Manner, Outcome};
 pub use shrink::shrink;
 
 /// A swarm of this size must have done everything at least once.
-pub const COVERING_SEEDS: usize = 40;
+pub const COVERING_SEEDS: usize = 60;
 
 /// Carries out a plan; a panic of the core is a failure like any other.
 #[must_use]

@@ -130,6 +130,18 @@ impl Measurement for CompareArguments {
 }
 
 impl CompareArguments {
+    /// A sweep is of what is the same on every machine.
+    ///
+    /// # Errors
+    /// Speed is asked for.
+    pub fn refuse_speed(&self) -> Result<(), Trouble> {
+        if self.speed {
+            let text = "--speed measures one machine and cannot be swept; leave it out".to_owned();
+            return Err(Trouble::Usage(text));
+        }
+        Ok(())
+    }
+
     fn measures(&self) -> Vec<Measure> {
         let wanted = |each: &Measure| {
             self.measures.is_empty() || self.measures.iter().any(|word| word == each.word)

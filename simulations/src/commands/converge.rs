@@ -29,15 +29,15 @@ pub struct ConvergeArguments {
     /// Changes of each run
     #[arg(long, default_value_t = 50, value_parser = value_parser!(u32).range(1..=1_000_000))]
     changes: u32,
-    /// How many of them start at a time; half of the members have one at most
-    #[arg(long, default_value_t = 50)]
-    together: usize,
+    /// How many of them start at a time, but never more than half of the members have one
+    #[arg(long, default_value_t = 50, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    together: u32,
     /// Measure the infection of SWIM alone (no push, no comparing of tables, no failure detection;
     /// round-robin probes whose pings and acks carry everything), in probe periods
     #[arg(long)]
     infection: bool,
     /// Runs, each in a cluster of its own
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = value_parser!(u64).range(1..))]
     runs: u64,
     #[command(flatten)]
     #[serde(flatten)]
@@ -162,7 +162,7 @@ impl ConvergeArguments {
             nodes,
             loss,
             changes: self.changes as usize,
-            together: self.together,
+            together: self.together as usize,
             spreader: if self.infection {
                 Spreader::Infection
             } else {

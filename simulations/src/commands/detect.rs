@@ -5,7 +5,7 @@ mod mistakes;
 use std::io::Write;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use rumord::protocol::{Config, Schedule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub struct DetectArguments {
     #[arg(long, value_parser = loss, value_delimiter = ',', default_value = "0")]
     loss: Vec<f64>,
     /// Crashes, each in a cluster of its own
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
     runs: u64,
     /// Who probes whom: slots or round-robin
     #[arg(long, value_parser = schedule, default_value = "slots")]

@@ -30,16 +30,17 @@ pub struct SwarmArguments {
 
 #[derive(Debug, Args)]
 pub struct ReplayArguments {
-    /// A file that a swarm wrote about a failing seed
-    #[arg(required_unless_present = "seed", conflicts_with = "seed")]
+    /// A file that a swarm wrote about a failing seed; this or --seed
+    #[arg(required_unless_present = "seed", conflicts_with_all = ["seed", "faults"])]
     file: Option<PathBuf>,
-    /// The seed
+    /// The seed of a run; instead of a file
     #[arg(long)]
     seed: Option<u64>,
     /// Only these faults, by number: 3,7,9 or none; all where absent
     #[arg(long, value_parser = clap::builder::ValueParser::new(fault_numbers))]
     faults: Option<BTreeSet<usize>>,
-    /// How to break the nodes on purpose
+    /// How to break the nodes on purpose: none, heartbeats-revive-the-dead, or another that a wrong
+    /// word brings up
     #[arg(long, value_parser = tampering, default_value = "none")]
     broken: Tampering,
 }
@@ -125,7 +126,11 @@ impl Measurement for SwarmArguments {
         }
         let missing = missing.iter().map(|(of, word)| format!("{of} {word}"));
         let missing = missing.collect::<Vec<_>>().join(", ");
-        vec![format!("never happened: {missing}")]
+        let runs = found.len();
+        vec![format!(
+            "{runs} runs should have shown everything once, and never happened: {missing}; \
+             take more seeds"
+        )]
     }
 }
 

@@ -36,7 +36,7 @@ enum Swept {
     Converge(ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(DetectArguments),
-    /// The same measures on another protocol
+    /// Changes, crashes, pauses and partitions of rumord and of foca 2.0
     Compare(CompareArguments),
 }
 
@@ -63,7 +63,10 @@ pub fn sweep(arguments: &SweepArguments, text: &mut impl Write) -> Result<(), Tr
         Swept::Swarm(command) => sweep_part(command, shard, text),
         Swept::Converge(command) => sweep_part(command, shard, text),
         Swept::Detect(command) => sweep_part(command, shard, text),
-        Swept::Compare(command) => sweep_part(command, shard, text),
+        Swept::Compare(command) => {
+            command.refuse_speed()?;
+            sweep_part(command, shard, text)
+        }
     }
 }
 
@@ -203,7 +206,7 @@ fn demand_all_shards(parts: &[Part]) -> Result<(), Trouble> {
         more => format!(" and {more} more"),
     };
     Err(Trouble::Usage(format!(
-        "{missing} of {count} shards are missing: {listed}{more}; give their files too, or make \
+        "{missing} of {count} shards missing: {listed}{more}; give their files too, or make \
          them with sweep --shard"
     )))
 }

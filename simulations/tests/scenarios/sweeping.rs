@@ -135,7 +135,7 @@ fn missing_and_doubled_shards_are_named() {
     fs::remove_file(&second).expect("it was made");
     let missing = refused(&[&path]);
     assert!(
-        missing.starts_with("1 of 2 shards are missing: 1/2;"),
+        missing.starts_with("1 of 2 shards missing: 1/2;"),
         "{missing}"
     );
     fs::remove_dir_all(&path).expect("it was made");
