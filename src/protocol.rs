@@ -74,8 +74,8 @@ use round_trip::RoundTrip;
 pub use slots::PeriodStart;
 use slots::Slots;
 use streams::Exchange;
-pub use table::Roster;
 use table::Table;
+pub use table::{MEMBERS_MAX, Roster};
 use timers::{Timer, Timers};
 use wall_clock::WallClock;
 
@@ -325,6 +325,14 @@ impl Node {
                 Some(entry.insert(Contact::default()))
             }
         }
+    }
+
+    /// `member` has answered a question of this node; what is known of it, if it is in the table.
+    fn note_answer(&mut self, member: NameHash) -> Option<&mut Contact> {
+        let now = self.now;
+        let contact = self.contact_mut(member)?;
+        contact.answered_at = Some(now);
+        Some(contact)
     }
 
     /// When `member` last answered a question of this node.

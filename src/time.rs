@@ -64,7 +64,8 @@ impl fmt::Debug for Instant {
     }
 }
 
-fn nanos(length: Duration) -> u64 {
+/// `length` in nanoseconds; 584 years at most.
+pub(crate) fn nanos(length: Duration) -> u64 {
     u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -306,8 +306,8 @@ impl Node {
     /// before the case against it. What it sends by itself later proves nothing: it may be deaf.
     pub(super) fn silence_of(&self, member: NameHash) -> Duration {
         self.table.get(member).map_or(Duration::ZERO, |entry| {
-            let sign = Some(entry.counted_at).max(self.answered_at(member));
-            let sign = sign.unwrap_or_default();
+            let answered_at = self.answered_at(member).unwrap_or_default();
+            let sign = entry.counted_at.max(answered_at);
             let case = self.cases.get(&member);
             self.now
                 .since(case.map_or(sign, |case| sign.min(case.began)))

@@ -259,12 +259,10 @@ impl Node {
             self.misses.answered();
         }
         out.events.push(Event::ProbeAnswered(round_trip));
-        let now = self.now;
-        if let Some(contact) = self.contact_mut(member) {
-            if kind == ProbeKind::Direct {
-                contact.round_trip.record(round_trip);
-            }
-            contact.answered_at = Some(now);
+        if let Some(contact) = self.note_answer(member)
+            && kind == ProbeKind::Direct
+        {
+            contact.round_trip.record(round_trip);
         }
         self.prove_life(member, probe.sent_at, out);
         self.prove_contact(member, out);

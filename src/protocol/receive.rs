@@ -291,10 +291,7 @@ impl Node {
     ) {
         self.stats.probes.add((ProbeKind::Relayed, outcome), 1);
         self.hear_sender(relay);
-        let now = self.now;
-        if let Some(contact) = self.contact_mut(relay.member) {
-            contact.answered_at = Some(now);
-        }
+        self.note_answer(relay.member);
         self.prove_life(relay.member, probe.sent_at, out);
         self.prove_contact(relay.member, out);
     }

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use crate::member::NameHash;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 /// Rings, and so observers of a member. Fewer leave a member unobserved when observers die.
 pub const RINGS: u16 = 8;
@@ -182,10 +182,6 @@ impl Slot {
         let passed = (after.as_nanos() - first.as_nanos()) / nanos(cycle).max(1);
         first + periods(cycle, passed.saturating_add(1))
     }
-}
-
-fn nanos(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// In a small cluster every member observes every other: on one ring, observer r of a member is

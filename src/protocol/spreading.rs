@@ -11,7 +11,7 @@ use super::stats::{Direction, Transport};
 use super::table::Entry;
 use super::{ArrivalWindow, Node, Outbox, Timer, Transmit};
 use crate::member::{NameHash, Status};
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 use crate::wire::{
     self, Centiseconds, Fingerprint, Flags, GenerationLow, Gossip, HEADER_BYTES, HeartbeatEntry,
     List, Message, MessageKind, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender,
@@ -88,7 +88,7 @@ impl Node {
     pub(super) fn period_phase(&self) -> PeriodPhase {
         let begun = self.local.first_period.as_nanos();
         let passed = self.now.as_nanos().saturating_sub(begun);
-        let period = (self.config.probe_period.as_nanos() as u64).max(1); // at most a minute
+        let period = nanos(self.config.probe_period).max(1);
         PeriodPhase {
             period: ((passed / period) & 0xffff) as u16,
             phase: ((passed % period) * 65_536 / period) as u16,

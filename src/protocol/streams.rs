@@ -296,9 +296,7 @@ impl Node {
 
     /// A member has answered over a stream: it hears this node and is heard.
     fn note_stream_answer(&mut self, member: NameHash, out: &mut Outbox) {
-        let now = self.now;
-        if let Some(contact) = self.contact_mut(member) {
-            contact.answered_at = Some(now);
+        if self.note_answer(member).is_some() {
             self.prove_contact(member, out);
         }
     }

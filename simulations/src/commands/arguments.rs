@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use rumord::protocol::Schedule;
+use rumord::protocol::{MEMBERS_MAX, Schedule};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Trouble;
@@ -196,9 +196,6 @@ pub fn members(text: &str) -> Result<usize, String> {
         _ => Err(too_many(count)),
     }
 }
-
-/// Most members of one cluster: a node's table holds no more.
-const MEMBERS_MAX: usize = 100_000;
 
 /// How many members one cluster may have, as a command line says it.
 pub fn cluster(text: &str) -> Result<usize, String> {

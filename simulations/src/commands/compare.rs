@@ -78,7 +78,8 @@ impl Measurement for CompareArguments {
     }
 
     fn runs(&self) -> Result<Vec<Job>, Trouble> {
-        let kinds = self.nodes.len() * self.loss.len() * self.measures().len() * 3;
+        let kinds =
+            self.nodes.len() * self.loss.len() * self.measures().len() * Protocol::ALL.len();
         let seeds = self.seeded.seeds(self.runs, kinds)?;
         let mut jobs = Vec::new();
         for &nodes in &self.nodes {
