@@ -19,6 +19,8 @@ mod loss;
 mod manifest;
 mod partitions;
 mod pausing;
+mod pushing;
+
 mod repeating;
 mod restarting;
 mod returning;
