@@ -20,7 +20,6 @@ mod manifest;
 mod partitions;
 mod pausing;
 mod pushing;
-
 mod repeating;
 mod restarting;
 mod returning;
