@@ -10,6 +10,7 @@ use super::probe::Purpose;
 use super::slots::{self, Duty, PeriodStart, RINGS};
 use super::{Contact, Life, Node, Outbox, Timer};
 use crate::member::{NameHash, Status};
+use crate::time::nanos;
 use crate::wire::PeriodPhase;
 
 /// With slots, one further ping in so many periods goes to a random member: it finds what wrong
@@ -95,10 +96,8 @@ impl Node {
         place: PeriodPhase,
         under_way: Duration,
     ) {
-        let passed = self
-            .config
-            .probe_period
-            .mul_f64(f64::from(place.phase) / 65_536.0);
+        let period = nanos(self.config.probe_period);
+        let passed = Duration::from_nanos((period * u64::from(place.phase)) >> 16);
         let start = PeriodStart {
             at: self.now.before(passed + under_way),
             number: place.period,

@@ -54,7 +54,8 @@ struct Slot {
 #[derive(Debug)]
 pub struct Slots {
     local: NameHash,
-    period: Duration,
+    /// Length of a period, in nanoseconds: a slot is computed anew with every message of its member.
+    period: u64,
     slots: Vec<Slot>,
     stale: bool,
     done_until: Instant,
@@ -66,7 +67,7 @@ impl Slots {
     pub fn new(local: NameHash, period: Duration, now: Instant) -> Self {
         Slots {
             local,
-            period,
+            period: nanos(period).max(1),
             slots: Vec::new(),
             stale: true,
             done_until: now,
@@ -87,7 +88,8 @@ impl Slots {
             let next = slot.next_after(done_until, period);
             // A start that is heard a little earlier than the last time can put the slot just
             // behind what is done: the duty is still to be done, not a whole cycle later.
-            let slipped = before.is_some() && start.is_some() && next > slot.next + period / 2;
+            let slipped =
+                before.is_some() && start.is_some() && next > later(slot.next, period / 2);
             slot.next = if slipped { slot.next } else { next };
         }
     }
@@ -166,21 +168,21 @@ impl Slot {
     /// period is heard with some jitter: a slot that has been used does not come again a moment
     /// later. A member that was not heard yet is probed at once, and once a period until its ack
     /// says where it stands.
-    fn next_after(&self, done_until: Instant, period: Duration) -> Instant {
+    fn next_after(&self, done_until: Instant, period: u64) -> Instant {
         let Some(start) = self.start else {
-            return self.done.map_or(done_until, |at| at + period);
+            return self.done.map_or(done_until, |at| later(at, period));
         };
-        let spared = self.done.map_or(done_until, |at| at + period / 2);
+        let spared = self.done.map_or(done_until, |at| later(at, period / 2));
         let after = spared.max(done_until);
-        let turns = u64::from(self.duty.turns);
-        let wait = (u64::from(self.duty.turn) + turns - u64::from(start.number) % turns) % turns;
-        let first = start.at + periods(period, wait);
+        let Duty { turn, turns, .. } = self.duty;
+        let wait = (turn + turns - start.number % turns) % turns;
+        let first = later(start.at, period.saturating_mul(u64::from(wait)));
         if first > after {
             return first;
         }
-        let cycle = periods(period, turns);
-        let passed = (after.as_nanos() - first.as_nanos()) / nanos(cycle).max(1);
-        first + periods(cycle, passed.saturating_add(1))
+        let cycle = period.saturating_mul(u64::from(turns));
+        let passed = (after.as_nanos() - first.as_nanos()) / cycle;
+        later(first, cycle.saturating_mul(passed.saturating_add(1)))
     }
 }
 
@@ -241,8 +243,9 @@ fn place(member: NameHash, ring: u16) -> u64 {
     u64::from_be_bytes(member.to_wire()).rotate_left(8 * u32::from(ring))
 }
 
-fn periods(period: Duration, count: u64) -> Duration {
-    period.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+/// `nanos` nanoseconds after `at`.
+fn later(at: Instant, nanos: u64) -> Instant {
+    Instant::from_nanos(at.as_nanos().saturating_add(nanos))
 }
 
 #[cfg(test)]

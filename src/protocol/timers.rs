@@ -1,6 +1,5 @@
 //! The core's deadlines: one slot per timer, kept in order.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::member::NameHash;
@@ -40,8 +39,8 @@ const SINGLES: usize = 5;
 pub struct Timers {
     /// Timers of which there is one each, in the order that decides between equal deadlines.
     singles: [Option<Instant>; SINGLES],
-    slots: BTreeMap<Timer, Instant>,
-    order: BTreeSet<(Instant, Timer)>,
+    /// The others, sorted: a few at most times, and then nothing is quicker than a list.
+    keyed: Vec<(Instant, Timer)>,
     /// The earliest: it is asked for far more often than it changes.
     first: Option<(Instant, Timer)>,
 }
@@ -76,10 +75,10 @@ impl Timers {
         if let Some(place) = timer.single() {
             self.singles[place] = Some(deadline);
         } else {
-            if let Some(before) = self.slots.insert(timer, deadline) {
-                self.order.remove(&(before, timer));
-            }
-            self.order.insert((deadline, timer));
+            self.remove_keyed(timer);
+            let entry = (deadline, timer);
+            let place = self.keyed.partition_point(|&before| before < entry);
+            self.keyed.insert(place, entry);
         }
         match self.first {
             Some((_, first)) if first == timer => self.first = self.earliest(),
@@ -92,12 +91,22 @@ impl Timers {
     pub fn cancel(&mut self, timer: Timer) {
         if let Some(place) = timer.single() {
             self.singles[place] = None;
-        } else if let Some(deadline) = self.slots.remove(&timer) {
-            self.order.remove(&(deadline, timer));
+        } else {
+            self.remove_keyed(timer);
         }
         if self.first.is_some_and(|(_, first)| first == timer) {
             self.first = self.earliest();
         }
+    }
+
+    fn remove_keyed(&mut self, timer: Timer) {
+        if let Some(place) = self.place(timer) {
+            self.keyed.remove(place);
+        }
+    }
+
+    fn place(&self, timer: Timer) -> Option<usize> {
+        self.keyed.iter().position(|&(_, held)| held == timer)
     }
 
     /// When `timer` is due, if set.
@@ -105,7 +114,7 @@ impl Timers {
     pub fn deadline(&self, timer: Timer) -> Option<Instant> {
         match timer.single() {
             Some(place) => self.singles[place],
-            None => self.slots.get(&timer).copied(),
+            None => Some(self.keyed[self.place(timer)?].0),
         }
     }
 
@@ -116,7 +125,7 @@ impl Timers {
     }
 
     fn earliest(&self) -> Option<(Instant, Timer)> {
-        let mut earliest = self.order.first().copied();
+        let mut earliest = self.keyed.first().copied();
         for (timer, deadline) in Timer::SINGLE.into_iter().zip(self.singles) {
             if let Some(deadline) = deadline
                 && earliest.is_none_or(|(before, _)| deadline < before)
@@ -140,6 +149,8 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
