@@ -54,7 +54,7 @@ struct Slot {
 #[derive(Debug)]
 pub struct Slots {
     local: NameHash,
-    /// Length of a period, in nanoseconds: a slot is computed anew with every message of its member.
+    /// Length of a period, in nanoseconds: a slot is computed anew with each message of its member.
     period: u64,
     slots: Vec<Slot>,
     stale: bool,
