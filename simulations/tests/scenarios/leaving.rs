@@ -5,7 +5,8 @@ use std::time::Duration;
 use rumord::member::Status;
 use rumord::protocol::{Event, EventKind};
 use rumord::time::Instant;
-use rumord_sim::{Link, ProcessId, Restart, World};
+use rumord_sim::world::{Checking, Keeping};
+use rumord_sim::{Link, Options, ProcessId, Restart, World};
 
 use crate::stage::{assert_each_said, deaths, seconds, settled, summary};
 
@@ -100,4 +101,59 @@ fn the_last_one_leaves_too() {
     }
     assert_eq!(completed(&world, nodes[3]), Some((0, 0)));
     assert_eq!(deaths(&world, Instant::ORIGIN), [""; 0]);
+}
+
+/// hashicorp/consul#3706, pathosDev/actor-ts#1189: a member that was failed on some when it left
+/// stayed failed there, and left elsewhere.
+#[test]
+fn who_was_declared_dead_first_has_left_all_the_same() {
+    for seed in 1..=5 {
+        let (mut world, nodes) = settled(seed, 12);
+        world.outage(nodes[4], seconds(30.0));
+        let buried = world.run_until(seconds(20.0), |world| world.everyone_buries(nodes[4]));
+        assert!(buried.is_some(), "seed {seed}");
+        world.set_usual_link(Link::LAN.losing(0.3));
+        world.resume(nodes[4]);
+        // It leaves before it can have heard what is said of it.
+        world.leave(nodes[4], seconds(5.0));
+        let known = world.run_until(seconds(3.0), |world| {
+            world.everyone_sees(nodes[4], Status::Left)
+        });
+        assert!(known.is_some(), "seed {seed}: {:?}", world.matrix());
+        world.run_until(seconds(6.0), |world| completed(world, nodes[4]).is_some());
+        world.crash(nodes[4]);
+        world.run_for(seconds(30.0));
+        assert!(world.everyone_sees(nodes[4], Status::Left), "seed {seed}");
+    }
+}
+
+/// hashicorp/consul#8435, hashicorp/serf#638: the leave waited behind everything else that was to
+/// be told, ran out of time, and the node never ended.
+#[test]
+fn a_leave_goes_before_a_full_queue_and_a_second_one_changes_nothing() {
+    let mut world = World::new(Options {
+        keeping: Keeping::Events,
+        checking: Checking::Nothing,
+        ..Options::seeded(6)
+    });
+    let nodes = world.start_full(400);
+    world.run_for(seconds(3.0));
+    for subject in 10..390 {
+        world.accuse(nodes[subject + 1], nodes[subject]);
+    }
+    // Long enough for the first to be under way, and most to wait.
+    world.run_for(Duration::from_millis(1));
+    assert!(world.process(nodes[0]).node.state().queued_updates > 0);
+    let start = world.now();
+    world.leave(nodes[0], seconds(5.0));
+    world.leave(nodes[0], seconds(5.0));
+    let done = world.run_until(seconds(5.0), |world| completed(world, nodes[0]).is_some());
+    println!("leave behind 380 changes, N = 400: {done:?}");
+    assert_eq!(completed(&world, nodes[0]), Some((399, 399)));
+    let told = world.process(nodes[0]).events.iter();
+    let told = told.filter(|(_, event)| matches!(event, Event::LeaveCompleted { .. }));
+    assert_eq!(told.count(), 1);
+    world.run_for(seconds(2.0));
+    assert!(world.everyone_sees(nodes[0], Status::Left));
+    assert_each_said(&world, nodes[0], EventKind::MemberLeft, 1, start);
 }
