@@ -9,10 +9,13 @@ mod dev;
 mod info;
 mod join;
 mod leave;
+mod maintenance;
 mod man;
 mod members;
 mod output;
+mod service;
 mod table;
+mod tags;
 mod wait;
 
 use std::process::ExitCode;
@@ -61,6 +64,15 @@ enum Command {
     Join(join::Arguments),
     /// Leave the cluster gracefully and stop the daemon
     Leave(leave::Arguments),
+    /// Set or remove tags of this node, until the daemon ends
+    #[command(subcommand)]
+    Tags(tags::Command),
+    /// Offer a service on this node, or stop offering it
+    #[command(subcommand)]
+    Service(service::Command),
+    /// Announce a planned absence of this node, which is no failure
+    #[command(subcommand)]
+    Maintenance(maintenance::Command),
     /// Wait until enough members are alive
     Wait(wait::Arguments),
     /// Check a settings file, or print the defaults
@@ -166,6 +178,9 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Info(arguments) => info::run(&arguments),
         Command::Join(arguments) => join::run(&arguments),
         Command::Leave(arguments) => leave::run(&arguments),
+        Command::Tags(command) => tags::run(&command),
+        Command::Service(command) => service::run(&command),
+        Command::Maintenance(command) => maintenance::run(&command),
         Command::Wait(arguments) => wait::run(&arguments),
         Command::Config(command) => config::run(&command),
         Command::Completions { shell } => completions::run(shell),

@@ -10,8 +10,8 @@ mod record;
 mod standing;
 
 pub use metadata::{
-    METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata, MetadataError, Service, TAG_KEY_BYTES_MAX,
-    Tags, WireRange, is_advertisable,
+    LEASE_MAX, LEASE_REASON_BYTES_MAX, Lease, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata,
+    MetadataError, Service, TAG_KEY_BYTES_MAX, Tags, WireRange, is_advertisable,
 };
 pub use name::{NAME_BYTES_MAX, NameError, NameHash, NodeName};
 pub use record::{HeartbeatState, Record};

@@ -23,7 +23,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::protocol::{self, Bootstrap, Identity, NodeError};
 
-pub use handle::{JoinResult, LeaveReport, Node, ResolveError, Stopped};
+pub use handle::{
+    DescribeError, Described, Expected, JoinResult, LeaveReport, MetadataVersion, Node,
+    ResolveError, Stopped,
+};
 pub use options::{DEFAULT_GOSSIP_PORT, MemoryStore, Observer, Options, StartError, Store};
 pub use snapshot::{MemberView, NodeView, Readiness, Snapshot};
 

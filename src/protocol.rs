@@ -9,11 +9,13 @@ mod accrual;
 mod case;
 mod cases;
 mod config;
+mod describing;
 mod dissemination;
 mod health;
 mod input;
 mod join_book;
 mod joining;
+mod leases;
 mod leaving;
 mod loss;
 mod outbox;
@@ -38,6 +40,7 @@ mod wall_clock;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::time::Duration;
 
 use crate::member::{
     Generation, HeartbeatState, Metadata, NameHash, NodeId, NodeName, Record, Standing, Version,
@@ -48,10 +51,10 @@ use crate::wire::{self, Age, ClusterTag, RecordUpdate};
 
 pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
 pub use config::{Config, ConfigError, Schedule, Spreading};
-pub use input::{Bootstrap, Identity, Input, NodeError};
+pub use input::{Bootstrap, Identity, Input, MetadataChange, NodeError};
 pub use outbox::{
-    Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, Outbox, RefusalReason,
-    StreamId, Transmit,
+    Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
+    RefusalReason, StreamId, Transmit,
 };
 pub use stats::{
     Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
@@ -64,6 +67,7 @@ use dissemination::{ByteBucket, Dissemination};
 use health::Health;
 use join_book::JoinBook;
 use joining::Admission;
+use leases::Leases;
 use leaving::Leaving;
 use loss::MissEstimate;
 use probe::ProbeBook;
@@ -167,6 +171,8 @@ pub struct Node {
     push_budget: ByteBucket,
     pushed_at: Instant,
     heartbeat_cursor: NameHash,
+    /// When the maintenances that members have announced end, in this node's time.
+    leases: Leases,
     // Streams.
     exchanges: BTreeMap<ExchangeId, Exchange>,
     next_exchange: u64,
@@ -254,6 +260,7 @@ impl Node {
             push_budget: ByteBucket::new(config.push_rate, config.push_burst, now),
             pushed_at: Instant::ORIGIN,
             heartbeat_cursor: NameHash::MIN,
+            leases: Leases::default(),
             exchanges: BTreeMap::new(),
             next_exchange: 0,
             repair: Repair::new(config.mismatch_timeout),
@@ -283,6 +290,7 @@ impl Node {
             Input::Deadline => self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
+            Input::Describe { change } => self.on_describe(change, outbox),
             Input::WallClock { since_epoch } => self.wall.tell(now, since_epoch),
         }
         self.arm_push();
@@ -362,6 +370,7 @@ fn own_record(identity: &Identity) -> RecordUpdate {
             min: wire::VERSION,
             max: wire::VERSION,
         },
+        maintenance: None,
     };
     let record = Record {
         name: identity.name.clone(),
@@ -372,5 +381,6 @@ fn own_record(identity: &Identity) -> RecordUpdate {
         record: record.into(),
         version: Version(1),
         age: Age(0),
+        lease_left: Duration::ZERO,
     }
 }

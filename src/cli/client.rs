@@ -44,6 +44,8 @@ pub(super) struct Answer {
     pub(super) status: u16,
     /// The JSON body; null when it is none.
     pub(super) body: Value,
+    /// The tag for `If-Match`, where the daemon gave one.
+    pub(super) etag: Option<String>,
 }
 
 impl Target {
@@ -147,6 +149,47 @@ impl Client {
         serde_json::from_value(answer.body).map_err(|error| self.foreign(&error.to_string()))
     }
 
+    /// Reads `path`, whatever the status.
+    ///
+    /// # Errors
+    /// The daemon is not reachable.
+    pub(super) fn get_answer(&self, path: &str) -> Result<Answer, Failure> {
+        self.read(self.agent.get(self.url(path)).call())
+    }
+
+    /// Puts a JSON body, only over the state that `if_match` names where one is given, and waits up
+    /// to `wait` for the answer, whatever its status.
+    ///
+    /// # Errors
+    /// The daemon is not reachable.
+    pub(super) fn put(
+        &self,
+        path: &str,
+        body: &Value,
+        if_match: Option<&str>,
+        wait: Duration,
+    ) -> Result<Answer, Failure> {
+        let request = self
+            .agent
+            .put(self.url(path))
+            .content_type("application/json");
+        let request = if_match
+            .into_iter()
+            .fold(request, |request, tag| request.header("If-Match", tag));
+        let request = request.config().timeout_recv_response(Some(wait)).build();
+        self.read(request.send(body.to_string()))
+    }
+
+    /// Deletes `path` and waits up to `wait` for the answer, whatever its status.
+    ///
+    /// # Errors
+    /// The daemon is not reachable.
+    pub(super) fn delete(&self, path: &str, wait: Duration) -> Result<Answer, Failure> {
+        let request = self.agent.delete(self.url(path));
+        let request = request.config().timeout_recv_response(Some(wait)).build();
+        self.read(request.call())
+    }
+
     /// Posts a JSON body and waits up to `wait` for the answer, whatever its status.
     ///
     /// # Errors
@@ -163,6 +206,8 @@ impl Client {
     fn read(&self, result: Result<Response<Body>, ureq::Error>) -> Result<Answer, Failure> {
         let mut response = result.map_err(|error| self.unreachable(&error))?;
         let status = response.status().as_u16();
+        let etag = response.headers().get("ETag");
+        let etag = etag.and_then(|tag| tag.to_str().ok()).map(str::to_owned);
         let body = response
             .body_mut()
             .with_config()
@@ -172,6 +217,7 @@ impl Client {
         Ok(Answer {
             status,
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+            etag,
         })
     }
 

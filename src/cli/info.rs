@@ -53,7 +53,7 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<[String; 2]>) {
     let shown = match value {
         Value::Null => "-".into(),
         Value::String(text) => visible(text),
-        other => other.to_string(),
+        other => visible(&other.to_string()),
     };
     rows.push([visible(path), shown]);
 }

@@ -7,7 +7,9 @@ mod control;
 mod filter;
 mod guard;
 mod health;
+mod maintenance;
 mod members;
+mod metadata;
 mod problem;
 mod query;
 mod this_node;
@@ -25,16 +27,19 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use self::body::BODY_BYTES_MAX;
+use self::body::{BODY_BYTES_MAX, METADATA_BODY_BYTES_MAX};
 use self::connections::{Activity, Bounded, CONNECTIONS_MAX};
 use self::guard::{Hosts, admit, admit_write};
 use self::problem::Problem;
 use super::telemetry::Metrics;
-use crate::node::{JoinResult, LeaveReport, Node, Snapshot, Stopped};
+use crate::node::{
+    DescribeError, Described, Expected, JoinResult, LeaveReport, Node, Snapshot, Stopped,
+};
+use crate::protocol::MetadataChange;
 
 pub(crate) use self::control::refusal;
 pub use self::guard::Writes;
@@ -57,6 +62,12 @@ pub trait Membership: Send + Sync + 'static {
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>>;
     /// Leaves, and stops the node.
     fn leave(&self) -> Pending<Result<LeaveReport, Stopped>>;
+    /// Changes what the node says of itself.
+    fn describe(
+        &self,
+        change: MetadataChange,
+        expected: Expected,
+    ) -> Pending<Result<Described, DescribeError>>;
 }
 
 impl Membership for Node {
@@ -76,6 +87,15 @@ impl Membership for Node {
     fn leave(&self) -> Pending<Result<LeaveReport, Stopped>> {
         let node = self.clone();
         Box::pin(async move { node.leave().await })
+    }
+
+    fn describe(
+        &self,
+        change: MetadataChange,
+        expected: Expected,
+    ) -> Pending<Result<Described, DescribeError>> {
+        let node = self.clone();
+        Box::pin(async move { node.describe(change, expected).await })
     }
 }
 
@@ -154,14 +174,28 @@ async fn overtime(app: App) {
 }
 
 /// Every route: method, path, handler. The API's description lists exactly these.
-fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 9] {
+fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 15] {
     let change = |handler: MethodRouter<App>| {
         handler.route_layer(from_fn_with_state(app.clone(), admit_write))
     };
+    let large = || DefaultBodyLimit::max(METADATA_BODY_BYTES_MAX);
+    let put_tags = change(put(metadata::put_tags).layer(large()));
+    let put_service = change(put(metadata::put_service).layer(large()));
+    let service = "/v1/self/services/{name}";
     [
         ("get", "/v1/members", get(members::list)),
         ("get", "/v1/members/{name}", get(members::one)),
         ("get", "/v1/self", get(this_node::show)),
+        ("get", "/v1/self/tags", get(metadata::tags)),
+        ("put", "/v1/self/tags", put_tags),
+        ("put", service, put_service),
+        ("delete", service, change(delete(metadata::remove_service))),
+        ("post", "/v1/maintenance", change(post(maintenance::begin))),
+        (
+            "delete",
+            "/v1/maintenance",
+            change(delete(maintenance::end)),
+        ),
         ("post", "/v1/join", change(post(control::join))),
         ("post", "/v1/leave", change(post(control::leave))),
         ("get", "/livez", get(health::live)),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -14,6 +15,10 @@ pub const METADATA_BYTES_MAX: usize = 960;
 pub const METADATA_ENTRIES_MAX: usize = 64;
 /// Longest tag key, in bytes.
 pub const TAG_KEY_BYTES_MAX: usize = 64;
+/// Longest maintenance.
+pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Longest reason of a maintenance, in bytes.
+pub const LEASE_REASON_BYTES_MAX: usize = 256;
 
 /// Key-value labels of a member or a service, sorted by key.
 pub type Tags = BTreeMap<String, String>;
@@ -38,6 +43,19 @@ pub struct Service {
     pub tags: Tags,
 }
 
+/// A planned absence, announced by the member itself: while it lasts, silence is no death.
+///
+/// Every receiver counts the length from when it learns of it, less what had passed by then: that
+/// part travels beside the record, so that the record is the same everywhere and an end changes
+/// nothing in it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Lease {
+    /// How long it lasts from when the member announced it; at most [`LEASE_MAX`].
+    pub length: Duration,
+    /// Why, for readers of the table; may be empty.
+    pub reason: String,
+}
+
 /// The self-description of one life of a member. Only its owner changes it.
 ///
 /// The derived order is the merge rule: the newer life wins, then the newer version; two contents
@@ -58,6 +76,8 @@ pub struct Metadata {
     pub services: Vec<Service>,
     /// Wire versions it understands.
     pub wire: WireRange,
+    /// The maintenance it has announced, over or not.
+    pub maintenance: Option<Lease>,
 }
 
 /// Why metadata cannot be used. Nothing was changed.
@@ -78,6 +98,12 @@ pub enum MetadataError {
     /// A service on port 0.
     #[error("service {0} has port 0; give the port it listens on")]
     ServicePort(NodeName),
+    /// A maintenance of no length, or longer than [`LEASE_MAX`].
+    #[error("a maintenance lasts more than 0 s and at most 24 h, not {0:?}; give another length")]
+    LeaseLength(Duration),
+    /// A reason longer than [`LEASE_REASON_BYTES_MAX`].
+    #[error("the reason has {0} bytes, at most {LEASE_REASON_BYTES_MAX} fit; shorten it")]
+    LeaseReason(usize),
     /// An address nobody can send to.
     #[error("{0} cannot be reached by others; give an address of this host and a port")]
     Address(SocketAddr),
@@ -114,6 +140,9 @@ impl Metadata {
                 return Err(MetadataError::DuplicateService(pair[1].clone()));
             }
         }
+        if let Some(lease) = &self.maintenance {
+            lease.check()?;
+        }
         let bytes = self.content_bytes();
         if bytes > METADATA_BYTES_MAX {
             return Err(MetadataError::TooLarge(bytes));
@@ -139,7 +168,24 @@ impl Metadata {
             .iter()
             .map(|service| service.name.as_str().len() + 6 + tags_bytes(&service.tags))
             .sum();
-        tags_bytes(&self.tags) + services
+        let reason = self
+            .maintenance
+            .as_ref()
+            .map_or(0, |lease| lease.reason.len());
+        tags_bytes(&self.tags) + services + reason
+    }
+}
+
+impl Lease {
+    fn check(&self) -> Result<(), MetadataError> {
+        // Shorter than a millisecond is nothing on the wire.
+        if self.length < Duration::from_millis(1) || self.length > LEASE_MAX {
+            return Err(MetadataError::LeaseLength(self.length));
+        }
+        if self.reason.len() > LEASE_REASON_BYTES_MAX {
+            return Err(MetadataError::LeaseReason(self.reason.len()));
+        }
+        Ok(())
     }
 }
 
@@ -178,6 +224,7 @@ mod tests {
             tags: Tags::new(),
             services: Vec::new(),
             wire: WireRange { min: 1, max: 1 },
+            maintenance: None,
         }
     }
 

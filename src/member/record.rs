@@ -128,6 +128,7 @@ mod tests {
                 tags: Tags::new(),
                 services: Vec::new(),
                 wire: WireRange { min: 1, max: 1 },
+        maintenance: None,
             })
         }
     }
@@ -198,6 +199,7 @@ mod tests {
             tags: Tags::from([("b".into(), "1".into())]),
             services: Vec::new(),
             wire: WireRange { min: 1, max: 1 },
+            maintenance: None,
         });
         let mut record = Record {
             name: "n3".parse().expect("valid"),

@@ -1,5 +1,7 @@
 //! The event loop: one task that owns the core and feeds it.
 
+mod describing;
+
 use std::collections::HashMap;
 use std::future::pending;
 use std::io;
@@ -91,6 +93,8 @@ pub(super) struct Driver {
     store: Arc<dyn Store>,
     leave_timeout: Duration,
     leaving: Vec<oneshot::Sender<LeaveReport>>,
+    /// Told once what they changed is published.
+    described: Vec<describing::Waiting>,
     outbox: Outbox,
     buffer: Vec<u8>,
     stopped: bool,
@@ -131,6 +135,7 @@ impl Driver {
             store: options.store,
             leave_timeout: options.leave_timeout,
             leaving: Vec::new(),
+            described: Vec::new(),
             outbox,
             buffer: vec![0; RECEIVE_BYTES],
             stopped: false,
@@ -222,6 +227,14 @@ impl Driver {
                 let timeout = self.leave_timeout;
                 self.core
                     .handle(self.clock.now(), Input::Leave { timeout }, &mut self.outbox);
+            }
+            Command::Describe {
+                change,
+                expected,
+                reply,
+            } => {
+                let outcome = self.describe(&change, &expected);
+                self.described.push((reply, outcome));
             }
         }
     }
@@ -317,6 +330,11 @@ impl Driver {
         if let Some(index) = self.publisher.update(&self.core, now, &self.clock) {
             self.changed.send_replace(index);
         }
+        // Whoever is told of a change must find it in the snapshot.
+        for (reply, outcome) in self.described.drain(..) {
+            // An error means that the caller has gone.
+            let _ = reply.send(outcome);
+        }
     }
 
     fn on_event(&mut self, event: &Event) {
@@ -340,7 +358,8 @@ impl Driver {
                 }
                 self.stopped = true;
             }
-            Event::Member(_) | Event::ProbeAnswered(_) | Event::Late(_) => {}
+            Event::Member(_) | Event::MetadataSet(_) | Event::ProbeAnswered(_) | Event::Late(_) => {
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::snapshot::Snapshot;
-use crate::protocol::JoinOutcome;
+use crate::member::{Generation, MetadataError};
+use crate::protocol::{JoinOutcome, MetadataChange, MetadataOutcome};
 
 /// The node has stopped; the handle only shows its last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -33,6 +34,47 @@ pub struct ResolveError {
     pub reason: String,
 }
 
+/// Which of a node's self-descriptions: it has another version after every change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetadataVersion {
+    /// The life it belongs to.
+    pub generation: Generation,
+    /// Counts the changes in this life.
+    pub version: u32,
+}
+
+/// Which self-description a change is meant for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// Whatever it is now.
+    Any,
+    /// One of these.
+    OneOf(Vec<MetadataVersion>),
+}
+
+/// How a change of the self-description ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Described {
+    /// What it did.
+    pub outcome: MetadataOutcome,
+    /// The self-description it left.
+    pub version: MetadataVersion,
+}
+
+/// Why a node's self-description was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DescribeError {
+    /// The node has stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// It is another by now than the one that the change was meant for.
+    #[error("tags, services or maintenance have changed meanwhile; read them again and retry")]
+    Stale,
+    /// The change breaks a rule.
+    #[error(transparent)]
+    Refused(#[from] MetadataError),
+}
+
 /// How many members acknowledged a leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaveReport {
@@ -50,6 +92,11 @@ pub(super) enum Command {
     },
     Leave {
         reply: oneshot::Sender<LeaveReport>,
+    },
+    Describe {
+        change: MetadataChange,
+        expected: Expected,
+        reply: oneshot::Sender<Result<Described, DescribeError>>,
     },
 }
 
@@ -102,6 +149,26 @@ impl Node {
             .await
             .map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
+    }
+
+    /// Changes what this node says of itself and tells the others, if its self-description is still
+    /// the expected one. The change shows in the next snapshot; it is not persisted.
+    ///
+    /// # Errors
+    /// Nothing was changed: the node has stopped, another change came first, or a rule is broken.
+    pub async fn describe(
+        &self,
+        change: MetadataChange,
+        expected: Expected,
+    ) -> Result<Described, DescribeError> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Describe {
+            change,
+            expected,
+            reply,
+        };
+        self.commands.send(command).await.map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)?
     }
 
     /// Waits until the node has stopped.

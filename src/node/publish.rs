@@ -154,6 +154,7 @@ fn view(member: MemberState, clock: &Clock) -> MemberView {
             Default::default()
         },
         since: clock.wall_time(member.since),
+        maintenance_until: member.maintenance_ends.map(|at| clock.wall_time(at)),
         name: member.name,
         status: member.status,
         local: member.local,

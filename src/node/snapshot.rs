@@ -14,8 +14,9 @@ pub struct Snapshot {
     pub cluster: String,
     /// This node's name.
     pub local: NodeName,
-    /// Counts changes of name, address, status, generation, incarnation, tags and services. Never
-    /// goes backwards, also across restarts: it starts at the generation times 2^20.
+    /// Counts changes of name, address, status, generation, incarnation, tags, services and
+    /// maintenance. Never goes backwards, also across restarts: it starts at the generation times
+    /// 2^20.
     pub index: u64,
     /// Equal on two nodes exactly when their tables are equal (suspect counted as alive).
     pub fingerprint: u64,
@@ -70,6 +71,9 @@ pub struct MemberView {
     pub since: SystemTime,
     /// Tags, services and wire versions.
     pub metadata: Option<Arc<Metadata>>,
+    /// When the maintenance that it announced ends; `None` without one or after its end. The
+    /// metadata has the reason.
+    pub maintenance_until: Option<SystemTime>,
     /// Whether the verdict is this node's alone, reached without contact to anybody, and not told.
     pub isolated_verdict: bool,
 }

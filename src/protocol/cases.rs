@@ -16,6 +16,9 @@ use crate::time::Instant;
 
 /// Most cases at a time; a further miss waits for its next probe.
 const CASES_MAX: usize = 64;
+/// Most cases beside these against members whose maintenance runs: planned absences of many,
+/// however long, must not keep others from being looked after.
+const EXCUSED_CASES_MAX: usize = 1024;
 /// Stages of asking relays before the pace slows to one per period.
 const STAGES: usize = 2;
 /// In clusters up to this size few relays exist, and each is asked again sooner and more often.
@@ -24,6 +27,8 @@ const SMALL_CLUSTER_GAP: Duration = Duration::from_millis(110);
 const SMALL_CLUSTER_STAGES: usize = 10;
 /// Pace of the rounds while a suspicion waits for the pause tolerance.
 const ROUND: Duration = Duration::from_millis(500);
+/// Pace of the pings while an announced maintenance runs, which may be long.
+const EXCUSED_ROUND: Duration = Duration::from_secs(10);
 /// Relays asked per such round.
 const ROUND_RELAYS: usize = 2;
 /// Rounds of the late window in quick succession, and most relays in one.
@@ -72,7 +77,7 @@ impl Node {
     fn open_case(&mut self, member: NameHash, probe: &Probe) -> bool {
         if !self.table.is_active(member)
             || self.config.spreading == Spreading::Infection
-            || self.cases.len() >= CASES_MAX
+            || !self.has_room_for_case(member)
             || !self.knows_the_cluster(member)
         {
             return false;
@@ -80,6 +85,19 @@ impl Node {
         let awake = self.health.awake(self.now);
         self.cases.insert(member, Case::new(probe.sent_at, awake));
         true
+    }
+
+    fn has_room_for_case(&self, accused: NameHash) -> bool {
+        if self.leases.is_empty() {
+            return self.cases.len() < CASES_MAX;
+        }
+        let excused = self.cases.keys().filter(|&&member| self.is_excused(member));
+        let excused = excused.count();
+        if self.is_excused(accused) {
+            excused < EXCUSED_CASES_MAX
+        } else {
+            self.cases.len() - excused < CASES_MAX
+        }
     }
 
     /// Whether enough members beside the accused have answered this node for its word to mean
@@ -180,6 +198,9 @@ impl Node {
             Phase::Suspect { since } if self.health.awake(self.now) < self.final_at(since) => {
                 self.wait_round(member, since, out);
             }
+            Phase::Suspect { .. } | Phase::Final { .. } if self.is_excused(member) => {
+                self.wait_for_lease(member, out);
+            }
             Phase::Suspect { .. } | Phase::Final { .. } => self.final_round(member, out),
         }
         self.judge_isolated(member, out);
@@ -196,6 +217,18 @@ impl Node {
         let left = self.final_at(since).since(self.health.awake(self.now));
         self.timers
             .set(Timer::Case(member), self.now, left.min(ROUND));
+    }
+
+    /// While its announced maintenance runs, nobody is declared dead: one ping now and then. Its
+    /// return is noticed all the same, by its own pings and its refutation. Afterwards it is silent like any other.
+    fn wait_for_lease(&mut self, member: NameHash, out: &mut Outbox) {
+        if let Some(case) = self.cases.get_mut(&member) {
+            case.fall_back();
+        }
+        self.ping(member, Purpose::Case, out);
+        let left = self.leases.left(member, self.now);
+        self.timers
+            .set(Timer::Case(member), self.now, left.min(EXCUSED_ROUND));
     }
 
     /// After it: as many witnesses as the verdict still needs.
@@ -266,6 +299,8 @@ impl Node {
         match case.verdict(&circumstances) {
             Verdict::Undecided => {}
             Verdict::Suspect => self.suspect(member, out),
+            // A maintenance of which this node heard only now.
+            Verdict::Dead if self.is_excused(member) => {}
             Verdict::Dead => self.declare_dead(member, out),
         }
     }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::config::ConfigError;
 use super::outbox::{ExchangeId, StreamId};
-use crate::member::{Generation, MetadataError, NodeId, NodeName, Service, Tags};
+use crate::member::{Generation, Lease, MetadataError, NodeId, NodeName, Service, Tags};
 
 /// Who a node is and what it says of itself.
 #[derive(Clone, Debug)]
@@ -80,11 +80,32 @@ pub enum Input<'a> {
         /// How long to wait for acknowledgements.
         timeout: Duration,
     },
+    /// Change what this node says of itself; [`Event::MetadataSet`](super::Event::MetadataSet)
+    /// tells how that ended.
+    Describe {
+        /// The change.
+        change: &'a MetadataChange,
+    },
     /// What the wall clock shows; at the start and after each step of it.
     WallClock {
         /// Since the unix epoch.
         since_epoch: Duration,
     },
+}
+
+/// A change of what a node says of itself. It lasts until the next one, or the node's end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MetadataChange {
+    /// These tags replace all that there were.
+    Tags(Tags),
+    /// Offer this service; it replaces one of the same name.
+    PutService(Service),
+    /// Do not offer the service of this name any more.
+    RemoveService(NodeName),
+    /// Begin a maintenance, or replace the running one.
+    BeginMaintenance(Lease),
+    /// End the maintenance before its time.
+    EndMaintenance,
 }
 
 /// Why a node cannot be made. The caller's fault.

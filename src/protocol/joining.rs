@@ -217,6 +217,8 @@ impl Node {
         record.metadata = record.metadata.map(|metadata| {
             Metadata {
                 generation,
+                // A maintenance ends with the life that announced it.
+                maintenance: None,
                 ..(*metadata).clone()
             }
             .into()
@@ -225,6 +227,7 @@ impl Node {
             record: record.into(),
             version: Version(self.local.version),
             age: Age(0),
+            lease_left: Duration::ZERO,
         });
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::member::{Generation, Incarnation, NodeName, Status};
+use crate::member::{Generation, Incarnation, MetadataError, NodeName, Status};
 
 use super::stats::labels;
 
@@ -135,6 +135,19 @@ labels! {
     }
 }
 
+/// What a change of the own metadata did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MetadataOutcome {
+    /// Nothing: it was so already.
+    Unchanged,
+    /// It added something that was not there.
+    Added,
+    /// It replaced or removed something.
+    Changed,
+    /// Nothing: what it was to remove is not there.
+    Absent,
+}
+
 /// Something the caller may want to know. Nothing depends on its being read.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
@@ -154,6 +167,8 @@ pub enum Event {
     /// The own generation was raised past an earlier life that others remember. It must be
     /// persisted before anything from this outbox is sent.
     GenerationRaised(Generation),
+    /// How a change of the own metadata ended. Where it is an error, nothing was changed.
+    MetadataSet(Result<MetadataOutcome, MetadataError>),
     /// Leaving has ended: so many of the members asked have acknowledged.
     LeaveCompleted {
         /// Members that know.

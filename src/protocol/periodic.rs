@@ -69,7 +69,9 @@ impl Node {
             .expire(self.now, 2 * self.config.pause_tolerance);
         for forgotten in self.table.sweep(self.now) {
             self.contacts.remove(&forgotten);
+            self.leases.drop(forgotten);
         }
+        self.end_leases();
         self.resume_joining();
         // Who has not been admitted asks nobody: its claims would spread past the admission.
         if self.life == Life::Ready {

@@ -182,6 +182,7 @@ impl Node {
             record: Arc::clone(&entry.record),
             version: entry.version,
             age: entry.age(self.now),
+            lease_left: self.leases.left(entry.record.name.hash(), self.now),
         }
     }
 

@@ -264,6 +264,11 @@ impl<A> Table<A> {
         })
     }
 
+    /// Something beside the records that a reader sees has changed.
+    pub fn note_seen_change(&mut self) {
+        self.revision += 1;
+    }
+
     /// Sets or lifts the verdict of an isolated node.
     pub fn set_isolated_verdict(&mut self, member: NameHash, verdict: bool) {
         if let Some(entry) = self.get_mut(member)

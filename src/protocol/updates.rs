@@ -63,6 +63,7 @@ impl Node {
             record: record.into(),
             version: Version::default(),
             age: told.age,
+            lease_left: Duration::ZERO,
         };
         self.merge_told(&told, Source::Told, out)
     }
@@ -115,7 +116,9 @@ impl Node {
     /// Merges into the table, and nothing more.
     pub(super) fn merge(&mut self, told: &RecordUpdate) -> Option<Change> {
         let no_arrivals = || ArrivalWindow::new(self.config.probe_period);
-        self.table.merge(self.now, told, no_arrivals)
+        let change = self.table.merge(self.now, told, no_arrivals);
+        self.note_lease(told);
+        change
     }
 
     fn merge_told(&mut self, told: &RecordUpdate, source: Source, out: &mut Outbox) -> bool {
@@ -287,7 +290,7 @@ impl Node {
         self.emit_change(member, change, evidence, out);
     }
 
-    fn emit_change(
+    pub(super) fn emit_change(
         &mut self,
         member: NameHash,
         change: &Change,
@@ -352,16 +355,18 @@ impl Node {
     }
 }
 
-/// The entry as it is told, with another standing.
+/// Another standing for an entry; its self-description stays what it is.
 fn restated(entry: &Entry<ArrivalWindow>, standing: Standing) -> RecordUpdate {
     let record = Record {
+        name: entry.record.name.clone(),
         standing,
-        ..(*entry.record).clone()
+        metadata: None,
     };
     RecordUpdate {
         record: record.into(),
         version: entry.version,
         age: Age(0),
+        lease_left: Duration::ZERO,
     }
 }
 

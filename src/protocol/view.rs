@@ -30,6 +30,9 @@ pub struct MemberState {
     pub heartbeat: HeartbeatState,
     /// Self-description, once it has arrived.
     pub metadata: Option<Arc<Metadata>>,
+    /// When the maintenance that it announced ends, in this node's time; `None` without one or
+    /// after its end. The metadata has the reason.
+    pub maintenance_ends: Option<Instant>,
     /// Since when it has its status, in this node's time.
     pub since: Instant,
     /// Evidence against it in decades: of the open case, else of its heartbeats' silence.
@@ -80,6 +83,7 @@ impl Node {
                     generation: entry.record.standing.generation,
                     heartbeat: entry.heartbeat(),
                     metadata: entry.record.current_metadata().cloned(),
+                    maintenance_ends: self.leases.ends_at(member, now),
                     since: entry.since,
                     phi: if local { 0.0 } else { self.phi(member, now) },
                     round_trip: self

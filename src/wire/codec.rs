@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint, standard};
 use bincode::de::{BorrowDecode, BorrowDecoder, Decode, Decoder};
@@ -17,8 +18,9 @@ use super::values::{
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
-    Generation, Incarnation, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata, NAME_BYTES_MAX,
-    NameHash, NodeId, NodeName, Record, Service, Standing, Status, Tags, Version, WireRange,
+    Generation, Incarnation, LEASE_REASON_BYTES_MAX, Lease, METADATA_BYTES_MAX,
+    METADATA_ENTRIES_MAX, Metadata, NAME_BYTES_MAX, NameHash, NodeId, NodeName, Record, Service,
+    Standing, Status, Tags, Version, WireRange,
 };
 
 /// Memory that one decoded datagram may claim. It counts structures in memory, not bytes on the
@@ -216,15 +218,43 @@ type MetadataOnWire = (
     TagsOnWire,
     List<Service, METADATA_ENTRIES_MAX>,
     WireRange,
+    Option<LeaseOnWire>,
 );
 
-fn metadata_to_wire(metadata: &Arc<Metadata>) -> MetadataOnWire {
+/// A maintenance, and how much of it is left: both in milliseconds.
+type LeaseOnWire = (u32, List<u8, LEASE_REASON_BYTES_MAX>, u32);
+
+fn millis(length: Duration) -> u32 {
+    u32::try_from(length.as_millis()).unwrap_or(u32::MAX)
+}
+
+fn lease_to_wire(lease: &Lease, left: Duration) -> LeaseOnWire {
+    let reason = lease.reason.as_bytes().to_vec().into();
+    (millis(lease.length), reason, millis(left))
+}
+
+fn lease_from_wire((length, reason, left): LeaseOnWire) -> Result<(Lease, Duration), &'static str> {
+    let reason = String::from_utf8(reason.into_vec()).map_err(|_| "a reason is not UTF-8")?;
+    let lease = Lease {
+        length: Duration::from_millis(length.into()),
+        reason,
+    };
+    // Nobody can have more of it before them than there was.
+    let left = Duration::from_millis(left.into()).min(lease.length);
+    Ok((lease, left))
+}
+
+fn metadata_to_wire(metadata: &Metadata, lease_left: Duration) -> MetadataOnWire {
     (
         metadata.version,
         metadata.address,
         TagsOnWire(metadata.tags.clone()),
         metadata.services.clone().into(),
         metadata.wire,
+        metadata
+            .maintenance
+            .as_ref()
+            .map(|lease| lease_to_wire(lease, lease_left)),
     )
 }
 
@@ -236,21 +266,32 @@ wire_as!(
             record.name.clone(),
             record.standing,
             update.version,
-            record.current_metadata().map(metadata_to_wire),
+            record
+                .current_metadata()
+                .map(|metadata| metadata_to_wire(metadata, update.lease_left)),
             update.age,
         )
     },
     |(name, standing, version, metadata, age)| {
-        let metadata = metadata.map(|(version, address, tags, services, wire)| Arc::new(Metadata {
-            generation: standing.generation,
-            node_id: standing.node_id,
-            version,
-            address,
-            tags: tags.0,
-            services: services.into_vec(),
-            wire,
-        }));
+        let mut lease_left = Duration::ZERO;
+        let metadata = match metadata {
+            None => None,
+            Some((version, address, tags, services, wire, lease)) => {
+                let lease = lease.map(lease_from_wire).transpose()?;
+                lease_left = lease.as_ref().map_or(lease_left, |&(_, left)| left);
+                Some(Arc::new(Metadata {
+                    generation: standing.generation,
+                    node_id: standing.node_id,
+                    version,
+                    address,
+                    tags: tags.0,
+                    services: services.into_vec(),
+                    wire,
+                    maintenance: lease.map(|(lease, _)| lease),
+                }))
+            }
+        };
         let record = Arc::new(Record { name, standing, metadata });
-        Ok(RecordUpdate { record, version, age })
+        Ok(RecordUpdate { record, version, age, lease_left })
     }
 );

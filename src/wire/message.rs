@@ -30,6 +30,7 @@
 //! Ping, PingReq, Ack and News carry [`Gossip`]: the sender's table fingerprint and updates.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bincode::{Decode, Encode};
 
@@ -277,6 +278,9 @@ pub struct RecordUpdate {
     pub version: Version,
     /// For dead, left and forgotten members: seconds since that was decided.
     pub age: Age,
+    /// How much of the announced maintenance is left, in whole milliseconds; zero without one. It
+    /// is no part of the record, because everybody counts it from another instant.
+    pub lease_left: Duration,
 }
 
 /// A status without name and metadata.

@@ -1,9 +1,11 @@
 //! Golden bytes, and hostile ones.
 
 use super::*;
+use std::time::Duration;
+
 use crate::member::{
-    Generation, Incarnation, Metadata, NodeId, Record, Service, Standing, Status, Tags, Version,
-    WireRange,
+    Generation, Incarnation, Lease, Metadata, NodeId, Record, Service, Standing, Status, Tags,
+    Version, WireRange,
 };
 
 const SENDER_GENERATION: Generation = Generation(1_764_516_000);
@@ -39,6 +41,10 @@ fn record() -> RecordUpdate {
             tags: Tags::new(),
         }],
         wire: WireRange { min: 1, max: 1 },
+        maintenance: Some(Lease {
+            length: Duration::from_secs(60),
+            reason: "deploy".into(),
+        }),
     };
     RecordUpdate {
         record: Record {
@@ -49,6 +55,7 @@ fn record() -> RecordUpdate {
         .into(),
         version: Version(345),
         age: Age(0),
+        lease_left: Duration::from_millis(59_500),
     }
 }
 
@@ -161,7 +168,7 @@ const SENDER_HEX: &str = "65c45503cfc8c4f7fca0602c69fb5901";
 const STATUS_HEX: &str = "65c45503cfc8c4f7fca0602c69070802000107";
 const RECORD_HEX: &str = "026e31fca0602c690001020304050607080201fb590101030\
                           00a000001fb381d01047a6f6e6501610103776562\
-                          1f9000010100";
+                          1f9000010101fb60ea066465706c6f79fb6ce800";
 const EMPTY_GOSSIP_HEX: &str = "000000000000000000000000";
 
 #[test]

@@ -62,6 +62,7 @@ fn record(text: &str, generation: Generation, port: u16) -> Record {
                 tags: Tags::new(),
                 services: Vec::new(),
                 wire: WireRange { min: 1, max: 1 },
+                maintenance: None,
             }
             .into(),
         ),
@@ -82,6 +83,7 @@ fn telling(records: Vec<Record>) -> Gossip {
             record: record.into(),
             version: Version(1),
             age: Age(0),
+            lease_left: Duration::ZERO,
         })
     };
     Gossip {

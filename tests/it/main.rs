@@ -9,6 +9,7 @@ mod agent;
 mod agents;
 mod config_files;
 mod core;
+mod describing;
 mod hostile;
 mod nodes;
 mod program;

@@ -42,6 +42,12 @@ fn every_client_command_says_that_no_daemon_answers() {
         vec!["info"],
         vec!["join", "127.0.0.1"],
         vec!["leave"],
+        vec!["tags", "set", "zone=a"],
+        vec!["tags", "unset", "zone"],
+        vec!["service", "add", "web", "--port", "80"],
+        vec!["service", "remove", "web"],
+        vec!["maintenance", "on", "--for", "60s"],
+        vec!["maintenance", "off"],
     ] {
         let output = rumord(&[command, vec!["--http", &url]].concat(), &[]);
         assert_fails(&output, 69, &[&address, "rumord agent", "--http"]);
@@ -79,6 +85,14 @@ fn wrong_usage_and_wrong_environment_are_told_apart() {
         vec!["members", "--http", "https://127.0.0.1"],
         vec!["members", "--tag", "=x"],
         vec!["dev", "--nodes", "0"],
+        vec!["tags", "set", "zone"],
+        vec!["tags", "set", "zone=a", "zone=b"],
+        vec!["service", "add", "web"],
+        vec!["service", "add", "web", "--port", "0"],
+        vec!["service", "add", "a b", "--port", "80"],
+        vec!["service", "remove", "a/b"],
+        vec!["maintenance", "on"],
+        vec!["maintenance", "on", "--for", "soon"],
     ] {
         let output = rumord(&wrong, &[]);
         if wrong.is_empty() {
@@ -125,12 +139,26 @@ fn the_version_and_the_help_of_every_command_are_there() {
         String::from_utf8_lossy(&version.stdout),
         concat!("rumord ", env!("CARGO_PKG_VERSION"), "\n")
     );
-    for command in ["agent", "dev", "members", "info", "join", "leave", "wait"] {
-        let help = rumord(&[command, "--help"], &[]);
-        assert_eq!(help.status.code(), Some(0), "{command}");
+    for command in [
+        vec!["agent"],
+        vec!["dev"],
+        vec!["members"],
+        vec!["info"],
+        vec!["join"],
+        vec!["leave"],
+        vec!["wait"],
+        vec!["tags", "set"],
+        vec!["tags", "unset"],
+        vec!["service", "add"],
+        vec!["service", "remove"],
+        vec!["maintenance", "on"],
+        vec!["maintenance", "off"],
+    ] {
+        let help = rumord(&[&command[..], &["--help"]].concat(), &[]);
+        assert_eq!(help.status.code(), Some(0), "{command:?}");
         assert!(
             String::from_utf8_lossy(&help.stdout).contains("Usage: rumord "),
-            "{command}"
+            "{command:?}"
         );
     }
 }

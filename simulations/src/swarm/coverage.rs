@@ -86,6 +86,7 @@ impl Coverage {
             Event::Join { outcome, .. } => self.count("join", join_word(outcome)),
             Event::GenerationRaised(_) => self.count("event", "generation-raised"),
             Event::LeaveCompleted { .. } => self.count("event", "leave-completed"),
+            Event::MetadataSet(_) => self.count("event", "metadata-set"),
             Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
     }

@@ -22,6 +22,7 @@ fn templates(world: &World, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
             record: record.clone(),
             version: rumord::member::Version(7),
             age: wire::Age(rng.random_range(0..3)),
+            lease_left: std::time::Duration::ZERO,
         })
         .collect();
     let sender = wire::Sender {

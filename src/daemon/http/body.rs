@@ -12,6 +12,8 @@ use super::problem::Problem;
 
 /// Largest request body, in bytes.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Largest body that describes this node, in bytes: JSON may spell one byte in six.
+pub(super) const METADATA_BODY_BYTES_MAX: usize = 512 * 1024;
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -22,29 +24,54 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let is_json = is_json(request.headers());
-        let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, state));
-        let bytes = read
-            .await
-            .map_err(|_| slow())?
-            .map_err(|error| unread(error.status()))?;
-        if bytes.is_empty() {
-            return parse(b"{}");
-        }
-        if !is_json {
-            let detail = "the body must be JSON; send it with Content-Type: application/json";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
-        }
-        parse(&bytes)
+        let bytes = read(request, state, BODY_BYTES_MAX).await?;
+        parse(bytes.as_deref().unwrap_or(b"{}")).map(JsonBody)
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<JsonBody<T>, Problem> {
+/// A JSON body of a route that describes this node; an empty one is refused, because it would
+/// remove what is not named.
+pub(super) struct GivenBody<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for GivenBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let bytes = read(request, state, METADATA_BODY_BYTES_MAX).await?;
+        let Some(bytes) = bytes else {
+            let detail = "the body is empty; send a JSON object, see /openapi.json";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        };
+        parse(&bytes).map(GivenBody)
+    }
+}
+
+/// The body as it came; `None` when it is empty. `limit` is what the route's layer allows.
+async fn read<S: Send + Sync>(
+    request: Request,
+    state: &S,
+    limit: usize,
+) -> Result<Option<Bytes>, Problem> {
+    let is_json = is_json(request.headers());
+    let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, state));
+    let bytes = read
+        .await
+        .map_err(|_| slow())?
+        .map_err(|error| unread(error.status(), limit))?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    if !is_json {
+        let detail = "the body must be JSON; send it with Content-Type: application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    Ok(Some(bytes))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // By way of a map: a plain list would also pass for the fields in order.
     let object = serde_json::from_slice::<Map<String, Value>>(bytes).map_err(refuse)?;
-    serde_json::from_value(object.into())
-        .map(JsonBody)
-        .map_err(refuse)
+    serde_json::from_value(object.into()).map_err(refuse)
 }
 
 fn refuse(error: serde_json::Error) -> Problem {
@@ -68,10 +95,10 @@ fn slow() -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, detail)
 }
 
-fn unread(status: StatusCode) -> Problem {
+fn unread(status: StatusCode, limit: usize) -> Problem {
     let detail = match status {
         StatusCode::PAYLOAD_TOO_LARGE => {
-            format!("the body is larger than {BODY_BYTES_MAX} bytes; send less")
+            format!("the body is larger than {limit} bytes; send less")
         }
         _ => "the body ended early; send it again".into(),
     };

@@ -5,6 +5,7 @@ mod blocking;
 mod control;
 mod fake;
 mod limits;
+mod metadata;
 mod problems;
 mod reads;
 

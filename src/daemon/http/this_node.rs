@@ -10,9 +10,11 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::App;
+use super::metadata::{entity_tag, etag_header};
 use super::problem::Problem;
 use super::query::Parameters;
-use super::view::{CountsJson, fingerprint, thousandths, timestamp};
+use super::view::{CountsJson, MaintenanceJson, ServiceJson, fingerprint, thousandths, timestamp};
+use crate::member::Tags;
 use crate::node::{Readiness, Snapshot};
 use crate::protocol::Stats;
 
@@ -36,6 +38,9 @@ struct SelfJson<'a> {
     index: u64,
     fingerprint: String,
     counts: CountsJson,
+    tags: &'a Tags,
+    services: Vec<ServiceJson<'a>>,
+    maintenance: Option<MaintenanceJson<'a>>,
     queued_updates: usize,
     counters: CountersJson,
 }
@@ -62,13 +67,18 @@ struct CountersJson {
 pub(super) async fn show(State(app): State<App>, query: Parameters) -> Result<Response, Problem> {
     query.allow(&[])?;
     let snapshot = app.node.snapshot();
-    Ok(Json(SelfJson::new(&snapshot)).into_response())
+    // The tag is that of the tags and services alone; the rest moves without it.
+    let etag = entity_tag(&snapshot).map(etag_header);
+    Ok((etag, Json(SelfJson::new(&snapshot))).into_response())
 }
 
 impl<'a> SelfJson<'a> {
     fn new(snapshot: &'a Snapshot) -> Self {
         let node = &snapshot.node;
+        static NO_TAGS: Tags = BTreeMap::new();
         let own = snapshot.members.iter().find(|member| member.local);
+        let metadata = own.and_then(|member| member.metadata.as_deref());
+        let services = metadata.map_or(&[][..], |metadata| &metadata.services);
         let uptime = SystemTime::now()
             .duration_since(node.started)
             .unwrap_or_default();
@@ -89,6 +99,9 @@ impl<'a> SelfJson<'a> {
             index: snapshot.index,
             fingerprint: fingerprint(snapshot),
             counts: CountsJson::new(snapshot),
+            tags: metadata.map_or(&NO_TAGS, |metadata| &metadata.tags),
+            services: services.iter().map(ServiceJson::new).collect(),
+            maintenance: own.and_then(MaintenanceJson::new),
             queued_updates: node.queued_updates,
             counters: CountersJson::new(&node.stats),
         }

@@ -45,15 +45,22 @@ pub(super) struct MemberJson<'a> {
     since: String,
     tags: &'a Tags,
     services: Vec<ServiceJson<'a>>,
-    /// Always null: a member has no maintenance lease.
-    maintenance: Option<()>,
+    maintenance: Option<MaintenanceJson<'a>>,
     wire_version: Option<u8>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     isolated_verdict: bool,
 }
 
+/// A planned absence that is not over.
 #[derive(Serialize)]
-struct ServiceJson<'a> {
+pub(super) struct MaintenanceJson<'a> {
+    until: String,
+    reason: &'a str,
+}
+
+/// A service.
+#[derive(Serialize)]
+pub(super) struct ServiceJson<'a> {
     name: &'a str,
     port: u16,
     tags: &'a Tags,
@@ -126,15 +133,27 @@ impl<'a> MemberJson<'a> {
             services: metadata
                 .map(|metadata| metadata.services.iter().map(ServiceJson::new).collect())
                 .unwrap_or_default(),
-            maintenance: None,
+            maintenance: MaintenanceJson::new(member),
             wire_version: metadata.map(|metadata| metadata.wire.max),
             isolated_verdict: member.isolated_verdict,
         }
     }
 }
 
+impl<'a> MaintenanceJson<'a> {
+    /// What `member` has announced; `None` without one or after its end.
+    pub(super) fn new(member: &'a MemberView) -> Option<Self> {
+        let lease = member.metadata.as_deref()?.maintenance.as_ref()?;
+        Some(MaintenanceJson {
+            until: timestamp(member.maintenance_until?),
+            reason: &lease.reason,
+        })
+    }
+}
+
 impl<'a> ServiceJson<'a> {
-    fn new(service: &'a Service) -> Self {
+    /// One service.
+    pub(super) fn new(service: &'a Service) -> Self {
         ServiceJson {
             name: service.name.as_str(),
             port: service.port,

@@ -51,6 +51,7 @@ fn metadata(settings: &Settings, given: &Given) -> Result<(), SettingsError> {
         tags: settings.tags.clone(),
         services: settings.services.clone(),
         wire: WireRange { min: 1, max: 1 },
+        maintenance: None,
     };
     let error = |error| blame(given, ["tag", "service"], format!("{error}"));
     metadata.check().map_err(error)

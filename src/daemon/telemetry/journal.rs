@@ -65,7 +65,7 @@ fn write(queue: &Receiver<Event>, dropped: &AtomicU64) {
             } => {
                 tracing::info!(acknowledged, expected, "left the cluster");
             }
-            Event::ProbeAnswered(_) | Event::Late(_) => {}
+            Event::MetadataSet(_) | Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {

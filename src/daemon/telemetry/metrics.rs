@@ -95,7 +95,10 @@ impl Metrics {
                     self.detection.record(evidence.silence.as_secs_f64());
                 }
             }
-            Event::Join { .. } | Event::GenerationRaised(_) | Event::LeaveCompleted { .. } => {}
+            Event::Join { .. }
+            | Event::GenerationRaised(_)
+            | Event::MetadataSet(_)
+            | Event::LeaveCompleted { .. } => {}
         }
     }
 

@@ -105,6 +105,7 @@ impl Pair {
             record: record.clone().into(),
             version: Version(1),
             age: Age(hours * 3600),
+            lease_left: Duration::ZERO,
         };
         let (now, decided) = (self.now, self.now.before(hours * HOUR));
         let change = self.table.merge(now, &told, || ());

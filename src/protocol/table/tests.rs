@@ -33,6 +33,7 @@ fn told(record: &Record, age: Age) -> RecordUpdate {
         record: record.clone().into(),
         version: Version(1),
         age,
+        lease_left: Duration::ZERO,
     }
 }
 

@@ -8,8 +8,9 @@ use super::{Offences, hold, offends};
 type ModulePath = Vec<String>;
 
 /// The hubs of `protocol`, which know its leaves.
-const HUBS: [&str; 11] = [
+const HUBS: [&str; 12] = [
     "cases",
+    "describing",
     "joining",
     "leaving",
     "periodic",

@@ -7,12 +7,13 @@ use tokio::sync::watch;
 
 use crate::daemon::http::{Membership, Pending};
 use crate::member::{
-    Generation, Incarnation, Metadata, NodeId, Service, Status, Tags, Version, WireRange,
+    Generation, Incarnation, Metadata, NodeId, NodeName, Service, Status, Tags, Version, WireRange,
 };
 use crate::node::{
-    JoinResult, LeaveReport, MemberView, NodeView, Readiness, ResolveError, Snapshot, Stopped,
+    DescribeError, Described, Expected, JoinResult, LeaveReport, MemberView, MetadataVersion,
+    NodeView, Readiness, ResolveError, Snapshot, Stopped,
 };
-use crate::protocol::{JoinOutcome, RefusalReason, Stats};
+use crate::protocol::{JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats};
 
 /// Shows what the test stores in it.
 pub(super) struct FakeNode {
@@ -58,6 +59,64 @@ impl FakeNode {
     }
 }
 
+impl FakeNode {
+    fn redescribe(
+        &self,
+        change: MetadataChange,
+        expected: &Expected,
+    ) -> Result<Described, DescribeError> {
+        let shown = self.snapshot.lock().expect("unpoisoned").clone();
+        let held = shown.members[0].metadata.as_deref().expect("its own");
+        let version = |metadata: &Metadata| MetadataVersion {
+            generation: metadata.generation,
+            version: metadata.version,
+        };
+        if let Expected::OneOf(versions) = expected
+            && !versions.contains(&version(held))
+        {
+            return Err(DescribeError::Stale);
+        }
+        let mut next = held.clone();
+        next.version += 1;
+        let mut until = None;
+        let named = |name: &NodeName| held.services.iter().any(|service| service.name == *name);
+        let outcome = match change {
+            MetadataChange::Tags(tags) => {
+                next.tags = tags;
+                MetadataOutcome::Changed
+            }
+            MetadataChange::PutService(service) => {
+                let known = named(&service.name);
+                next.services.retain(|held| held.name != service.name);
+                next.services.push(service);
+                if known {
+                    MetadataOutcome::Changed
+                } else {
+                    MetadataOutcome::Added
+                }
+            }
+            MetadataChange::RemoveService(name) if !named(&name) => MetadataOutcome::Absent,
+            MetadataChange::RemoveService(name) => {
+                next.services.retain(|held| held.name != name);
+                MetadataOutcome::Changed
+            }
+            MetadataChange::BeginMaintenance(lease) => {
+                until = Some(shown.node.started + lease.length);
+                next.maintenance = Some(lease);
+                MetadataOutcome::Changed
+            }
+            MetadataChange::EndMaintenance => MetadataOutcome::Unchanged,
+        };
+        next.check()?;
+        let version = version(&next);
+        self.change(|snapshot| {
+            snapshot.members[0].maintenance_until = until;
+            snapshot.members[0].metadata = Some(Arc::new(next));
+        });
+        Ok(Described { outcome, version })
+    }
+}
+
 impl Membership for FakeNode {
     fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.lock().expect("unpoisoned").clone()
@@ -80,6 +139,21 @@ impl Membership for FakeNode {
             expected: 2,
         };
         Box::pin(async move { if stopped { Err(Stopped) } else { Ok(report) } })
+    }
+
+    /// Changes the shown snapshot, much as a node would.
+    fn describe(
+        &self,
+        change: MetadataChange,
+        expected: Expected,
+    ) -> Pending<Result<Described, DescribeError>> {
+        let stopped = self.changes.lock().expect("unpoisoned").is_none();
+        let answer = if stopped {
+            Err(DescribeError::Stopped(Stopped))
+        } else {
+            self.redescribe(change, &expected)
+        };
+        Box::pin(async move { answer })
     }
 }
 
@@ -158,6 +232,7 @@ fn member(name: &str, tags: &[(&str, &str)], services: Vec<Service>) -> MemberVi
         tags,
         services,
         wire: WireRange { min: 1, max: 1 },
+        maintenance: None,
     };
     MemberView {
         name: name.parse().expect("valid"),
@@ -171,6 +246,7 @@ fn member(name: &str, tags: &[(&str, &str)], services: Vec<Service>) -> MemberVi
         rtt: Some(Duration::from_micros(312)),
         since: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_250),
         metadata: Some(Arc::new(metadata)),
+        maintenance_until: None,
         isolated_verdict: false,
     }
 }

@@ -52,6 +52,7 @@ fn check(tags: Tags, services: Vec<Service>) -> Result<(), String> {
         tags,
         services,
         wire: WireRange { min: 1, max: 1 },
+        maintenance: None,
     };
     metadata.check().map_err(|error| error.to_string())
 }
