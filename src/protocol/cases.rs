@@ -220,7 +220,8 @@ impl Node {
     }
 
     /// While its announced maintenance runs, nobody is declared dead: one ping now and then. Its
-    /// return is noticed all the same, by its own pings and its refutation. Afterwards it is silent like any other.
+    /// return is noticed all the same, by its own pings and its refutation. Afterwards it is silent
+    /// like any other.
     fn wait_for_lease(&mut self, member: NameHash, out: &mut Outbox) {
         if let Some(case) = self.cases.get_mut(&member) {
             case.fall_back();
