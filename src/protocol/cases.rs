@@ -219,9 +219,8 @@ impl Node {
             .set(Timer::Case(member), self.now, left.min(ROUND));
     }
 
-    /// While its announced maintenance runs, nobody is declared dead: one ping now and then. Its
-    /// return is noticed all the same, by its own pings and its refutation. Afterwards it is silent
-    /// like any other.
+    /// While its announced maintenance runs, nobody is declared dead: one ping now and then. A
+    /// return shows by its own pings; afterwards it is silent like any other.
     fn wait_for_lease(&mut self, member: NameHash, out: &mut Outbox) {
         if let Some(case) = self.cases.get_mut(&member) {
             case.fall_back();
