@@ -78,6 +78,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let node = Node {
         snapshot: Arc::clone(publisher.slot()),
         changes,
+        converged: publisher.converged(),
         commands,
     };
     let driver = Driver::new(core, clock, sockets, publisher, changed, options);

@@ -1,14 +1,17 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
-//! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `probing`, `cases`,
-//! `joining`, `streams`, `leaving` and `periodic` hold control flow, each one part of the protocol.
-//! The other modules are leaves: arithmetic and bookkeeping that know no other leaf and can be
-//! tested with numbers alone.
+//! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
+//! `cases`, `joining`, `conflict`, `streams`, `leaving` and `periodic` hold control flow, each one
+//! part of the protocol. The other modules are leaves: arithmetic and bookkeeping that know no
+//! other leaf and can be tested with numbers alone.
 
 mod accrual;
+mod agreeing;
+mod agreement;
 mod case;
 mod cases;
 mod config;
+mod conflict;
 mod describing;
 mod dissemination;
 mod health;
@@ -28,6 +31,7 @@ mod rngs;
 mod round_robin;
 mod round_trip;
 mod scheduling;
+mod skew;
 mod slots;
 mod spreading;
 mod stats;
@@ -50,7 +54,9 @@ use crate::time::Instant;
 use crate::wire::{self, Age, ClusterTag, RecordUpdate};
 
 pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
+pub use agreeing::{AgreementState, Laggard};
 pub use config::{Config, ConfigError, Schedule, Spreading};
+pub use conflict::Rival;
 pub use input::{Bootstrap, Identity, Input, MetadataChange, NodeError};
 pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
@@ -62,7 +68,9 @@ pub use stats::{
 pub use view::{MemberState, NodeState};
 pub use wall_clock::RELEASE_UNIX_SECONDS;
 
+use agreement::Agreement;
 use case::Case;
+use conflict::Conflict;
 use dissemination::{ByteBucket, Dissemination};
 use health::Health;
 use join_book::JoinBook;
@@ -75,6 +83,7 @@ use repair::Repair;
 use rngs::Rngs;
 use round_robin::RoundRobin;
 use round_trip::RoundTrip;
+use skew::Skew;
 pub use slots::PeriodStart;
 use slots::Slots;
 use streams::Exchange;
@@ -93,6 +102,8 @@ pub enum Life {
     Joining,
     /// Part of the cluster.
     Ready,
+    /// Another process holds its name: it tells and asks nothing.
+    Silent,
     /// Leaves, or has left.
     Leaving,
 }
@@ -106,6 +117,8 @@ struct Contact {
     answered_at: Option<Instant>,
     /// When it was heard to begin a period.
     period_start: Option<PeriodStart>,
+    /// When it last told this node itself which table it holds.
+    table_at: Option<Instant>,
 }
 
 /// One node of the cluster.
@@ -171,6 +184,7 @@ pub struct Node {
     push_budget: ByteBucket,
     pushed_at: Instant,
     heartbeat_cursor: NameHash,
+    agreement: Agreement,
     /// When the maintenances that members have announced end, in this node's time.
     leases: Leases,
     // Streams.
@@ -179,9 +193,11 @@ pub struct Node {
     repair: Repair,
     joins: JoinBook,
     admissions: BTreeMap<StreamId, Admission>,
+    conflict: Conflict,
     leaving: Option<Leaving>,
     rngs: Rngs,
     wall: WallClock,
+    skew: Skew,
     stats: Stats,
 }
 
@@ -199,7 +215,6 @@ struct Local {
     first_period: Instant,
     periods: u64,
     version: u64,
-    conflict_at: Option<Instant>,
 }
 
 impl Node {
@@ -226,7 +241,7 @@ impl Node {
         let first_period = now + config.probe_period.mul_f64(rngs.share());
         let mut timers = Timers::default();
         timers.set(Timer::Period, now, first_period.since(now));
-        Ok(Node {
+        let mut node = Node {
             cluster: ClusterTag::of(&identity.cluster),
             life: match bootstrap {
                 Bootstrap::Alone => Life::Ready,
@@ -242,7 +257,6 @@ impl Node {
                 first_period,
                 periods: 0,
                 version: 1,
-                conflict_at: None,
             },
             now,
             table,
@@ -261,17 +275,22 @@ impl Node {
             pushed_at: Instant::ORIGIN,
             heartbeat_cursor: NameHash::MIN,
             leases: Leases::default(),
+            agreement: Agreement::default(),
             exchanges: BTreeMap::new(),
             next_exchange: 0,
             repair: Repair::new(config.mismatch_timeout),
             joins: JoinBook::new(config.join_retry),
             admissions: BTreeMap::new(),
+            conflict: Conflict::default(),
             leaving: None,
             rngs,
             wall: WallClock::new(now),
+            skew: Skew::default(),
             stats: Stats::default(),
             config,
-        })
+        };
+        node.follow_table();
+        Ok(node)
     }
 
     /// Takes one input in at `now` and appends its consequences to `outbox`.
@@ -291,15 +310,22 @@ impl Node {
             Input::Join { addresses } => self.on_join(addresses, outbox),
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
             Input::Describe { change } => self.on_describe(change, outbox),
-            Input::WallClock { since_epoch } => self.wall.tell(now, since_epoch),
+            Input::WallClock { since_epoch } => self.on_wall_clock(since_epoch),
+            Input::AwaitAgreement { length, pause } => self.on_await_agreement(length, pause),
         }
         self.arm_push();
+        self.arm_agreement();
     }
 
     /// When [`Input::Deadline`] is next wanted. There always is a next deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         self.timers.next().unwrap_or(Instant::FAR_FUTURE)
+    }
+
+    fn on_wall_clock(&mut self, since_epoch: Duration) {
+        self.wall.tell(self.now, since_epoch);
+        self.skew.forget();
     }
 
     /// The own heartbeat, larger after every call that changed the own record and every period.

@@ -18,12 +18,14 @@
 //! its tests pin the format.
 
 mod codec;
+mod holders;
 mod list;
 mod message;
 mod values;
 
 use crate::member::keyed_hash;
 
+pub use holders::{HOLDER_BYTES_MAX, HolderMap, HolderPlaces, Holders, Wish};
 pub use list::List;
 pub use message::{
     Ack, Extension, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
@@ -131,6 +133,12 @@ pub fn decode(cluster: ClusterTag, bytes: &[u8], carrier: Carrier) -> Result<Mes
 #[must_use]
 pub fn update_bytes(update: &Update) -> usize {
     codec::encoded_bytes(update)
+}
+
+/// Bytes that `holders` add to a message, beside the one that says that there are none.
+#[must_use]
+pub fn holder_bytes(holders: &Holders) -> usize {
+    codec::encoded_bytes(holders)
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 //! The checker looks from outside: it keeps what it saw of every process and compares. It knows
 //! nothing of how the core reaches its conclusions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rumord::member::{NameHash, NodeId, Record, Standing, Status};
+use rumord::member::{Generation, NameHash, NodeId, Record, Standing, Status};
 use rumord::protocol::{Config, Event, EventKind, MemberEvent};
 use rumord::time::Instant;
 use rumord::wire::{self, Carrier, ClusterTag, SEALING_BYTES, STREAM_FRAME_BYTES_MAX};
@@ -58,6 +58,8 @@ pub struct Checker {
     seen: BTreeMap<ProcessId, Seen>,
     owners: BTreeMap<Life, Standing>,
     tables: BTreeMap<u64, u64>,
+    held: BTreeMap<(NameHash, Generation), BTreeSet<u64>>,
+    agreeing: BTreeMap<ProcessId, (u64, usize)>,
     damaged: u64,
     violations: Vec<Violation>,
 }
@@ -68,6 +70,8 @@ impl Checker {
     /// # Errors
     /// The first invariant that does not hold.
     pub fn inspect(&mut self, now: Instant, process: &Process) -> Result<(), Violation> {
+        self.note_table(process);
+        self.invariant_who_agrees_has_held_the_table(now, process)?;
         let revision = process.node.revision();
         let seen = self.seen.get(&process.id);
         if seen.is_some_and(|seen| seen.revision == revision) {
@@ -76,7 +80,9 @@ impl Checker {
         if let Some(record) = process.node.record_of(&process.name) {
             let (generation, node_id) = record.standing.instance();
             let life = (process.name.hash(), generation.0, node_id);
-            self.owners.insert(life, record.standing);
+            // Copies of one identity share a life: each may have refuted.
+            let own = self.owners.entry(life).or_insert(record.standing);
+            *own = record.standing.max(*own);
         }
         let rests = |seen: &Seen| {
             seen.standings.len() > SMALL_TABLE && now.since(seen.at) < LARGE_TABLE_PAUSE
@@ -95,6 +101,12 @@ impl Checker {
         };
         self.seen.insert(process.id, seen);
         Ok(())
+    }
+
+    fn note_table(&mut self, process: &Process) {
+        let life = (process.name.hash(), process.node.state().generation);
+        let tables = self.held.entry(life).or_default();
+        tables.insert(process.node.fingerprint());
     }
 
     /// Looks at something that a process says.
@@ -189,6 +201,29 @@ impl Checker {
         if known != table {
             let detail = format!("fingerprint {fingerprint:016x} stands for two tables");
             return broken("equal-fingerprints-mean-equal-tables", now, process, detail);
+        }
+        Ok(())
+    }
+
+    /// Whoever a node counts as agreeing has held, in the life that the node lists, a table with
+    /// the node's fingerprint. An operator restarts the next member because of it.
+    fn invariant_who_agrees_has_held_the_table(
+        &mut self,
+        now: Instant,
+        process: &Process,
+    ) -> Result<(), Violation> {
+        let table = process.node.fingerprint();
+        let agreeing = (table, process.node.agreeing());
+        if self.agreeing.insert(process.id, agreeing) == Some(agreeing) || self.damaged > 0 {
+            return Ok(());
+        }
+        for record in process.node.known_holders() {
+            let life = (record.name.hash(), record.standing.generation);
+            let held = self.held.get(&life);
+            if !held.is_some_and(|held| held.contains(&table)) {
+                let detail = format!("{} never held {table:016x}", record.name);
+                return broken("who-agrees-has-held-the-table", now, process, detail);
+            }
         }
         Ok(())
     }
@@ -334,8 +369,9 @@ fn digest<'a>(records: impl Iterator<Item = &'a Record>) -> u64 {
         if told.status == Status::Suspect {
             told.status = Status::Alive;
         }
-        let version = record.current_metadata().map(|metadata| metadata.version);
-        (record.name.hash(), told, version).hash(&mut hasher);
+        let metadata = record.current_metadata();
+        let place = metadata.map(|metadata| (metadata.version, metadata.address));
+        (record.name.hash(), told, place).hash(&mut hasher);
     }
     hasher.finish()
 }

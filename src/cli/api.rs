@@ -42,6 +42,16 @@ pub(super) struct Member {
     pub(super) tags: BTreeMap<String, String>,
 }
 
+/// Whether all members agree.
+#[derive(Deserialize, Clone, Debug)]
+pub(super) struct Agreement {
+    pub(super) alive: usize,
+    pub(super) agree: usize,
+    pub(super) laggards: Vec<String>,
+    pub(super) converged: bool,
+    pub(super) fingerprint: String,
+}
+
 impl Counts {
     /// All listed members.
     pub(super) const fn total(self) -> usize {
@@ -57,6 +67,15 @@ impl Client {
     /// The daemon is not reachable, or answered with a problem.
     pub(super) fn table(&self, after: u64, wait: Duration) -> Result<Table, Failure> {
         self.get_blocking("/v1/members", &blocking(after, wait), wait)
+    }
+
+    /// Whether all members agree, as soon as they do or when `wait` is over.
+    ///
+    /// # Errors
+    /// The daemon is not reachable, or answered with a problem.
+    pub(super) fn agreement(&self, wait: Duration) -> Result<Agreement, Failure> {
+        let query = [("wait", format!("{}ms", wait.as_millis()))];
+        self.get_blocking("/v1/agreement", &query, wait)
     }
 }
 

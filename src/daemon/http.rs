@@ -1,6 +1,7 @@
 //! The HTTP API: reads from the published snapshot, never waiting for the protocol; joins and
 //! leaves through the node's handle.
 
+mod agreement;
 mod body;
 mod connections;
 mod control;
@@ -58,6 +59,12 @@ pub trait Membership: Send + Sync + 'static {
     fn snapshot(&self) -> Arc<Snapshot>;
     /// Wakes when the snapshot's index has grown; `Err` when the node has stopped.
     fn changes(&self) -> watch::Receiver<u64>;
+    /// Has the members tell more often, for `length`, who agrees; follows whether all do.
+    fn await_agreement(
+        &self,
+        length: Duration,
+        pause: Duration,
+    ) -> Pending<Result<watch::Receiver<bool>, Stopped>>;
     /// Contacts `addresses` and waits for every one's answer.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>>;
     /// Leaves, and stops the node.
@@ -77,6 +84,15 @@ impl Membership for Node {
 
     fn changes(&self) -> watch::Receiver<u64> {
         Node::changes(self)
+    }
+
+    fn await_agreement(
+        &self,
+        length: Duration,
+        pause: Duration,
+    ) -> Pending<Result<watch::Receiver<bool>, Stopped>> {
+        let node = self.clone();
+        Box::pin(async move { node.await_agreement(length, pause).await })
     }
 
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
@@ -174,7 +190,7 @@ async fn overtime(app: App) {
 }
 
 /// Every route: method, path, handler. The API's description lists exactly these.
-fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 15] {
+fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 16] {
     let change = |handler: MethodRouter<App>| {
         handler.route_layer(from_fn_with_state(app.clone(), admit_write))
     };
@@ -196,6 +212,7 @@ fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 15] {
             "/v1/maintenance",
             change(delete(maintenance::end)),
         ),
+        ("get", "/v1/agreement", get(agreement::show)),
         ("post", "/v1/join", change(post(control::join))),
         ("post", "/v1/leave", change(post(control::leave))),
         ("get", "/livez", get(health::live)),

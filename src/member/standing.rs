@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// How far an incarnation may run ahead of the last one seen of a life.
+const INCARNATION_JUMP_MAX: u32 = 1 << 16;
+
 /// Restart number of a name: larger after each restart, fixed for one run.
 ///
 /// Made as the larger of the persisted one plus one and the clock's unix seconds.
@@ -24,6 +27,16 @@ impl Incarnation {
     pub const fn past(self) -> Incarnation {
         Incarnation(self.0.saturating_add(1))
     }
+
+    /// Whether `next`, told of the same life, can be true: the owner raises it by refuting, which
+    /// takes seconds each time. A claim far beyond would leave nothing to refute it with.
+    #[must_use]
+    pub const fn accepts(self, next: Incarnation) -> bool {
+        next.0 <= self.0.saturating_add(INCARNATION_JUMP_MAX)
+    }
+
+    /// The largest one taken of a life not known before: a refutation a second for half a year.
+    pub const FIRST_MAX: Incarnation = Incarnation(1 << 24);
 }
 
 impl fmt::Display for Incarnation {
@@ -199,6 +212,15 @@ mod tests {
                 pair[1]
             );
         }
+    }
+
+    #[test]
+    fn an_incarnation_far_beyond_the_last_one_is_not_true() {
+        let held = Incarnation(7);
+        assert!(held.accepts(Incarnation(0)) && held.accepts(Incarnation(7 + (1 << 16))));
+        assert!(!held.accepts(Incarnation(8 + (1 << 16))));
+        assert!(!held.accepts(Incarnation(u32::MAX)));
+        assert!(Incarnation(u32::MAX - 1).accepts(Incarnation(u32::MAX)));
     }
 
     #[test]

@@ -222,6 +222,10 @@ impl Driver {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Join { addresses, reply } => self.joins.look_up(addresses, reply),
+            Command::AwaitAgreement { length, pause } => {
+                let input = Input::AwaitAgreement { length, pause };
+                self.core.handle(self.clock.now(), input, &mut self.outbox);
+            }
             Command::Leave { reply } => {
                 self.leaving.push(reply);
                 let timeout = self.leave_timeout;
@@ -358,8 +362,11 @@ impl Driver {
                 }
                 self.stopped = true;
             }
-            Event::Member(_) | Event::MetadataSet(_) | Event::ProbeAnswered(_) | Event::Late(_) => {
-            }
+            Event::Member(_)
+            | Event::MetadataSet(_)
+            | Event::ProbeAnswered(_)
+            | Event::Late(_)
+            | Event::ClockSkew { .. } => {}
         }
     }
 

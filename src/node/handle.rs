@@ -1,6 +1,7 @@
 //! The handle with which a program uses a running node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use thiserror::Error;
@@ -98,6 +99,10 @@ pub(super) enum Command {
         expected: Expected,
         reply: oneshot::Sender<Result<Described, DescribeError>>,
     },
+    AwaitAgreement {
+        length: Duration,
+        pause: Duration,
+    },
 }
 
 /// A running node, as its program sees it. Cheap to clone; the node stops when `leave` has
@@ -106,6 +111,7 @@ pub(super) enum Command {
 pub struct Node {
     pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(super) changes: watch::Receiver<u64>,
+    pub(super) converged: watch::Receiver<bool>,
     pub(super) commands: mpsc::Sender<Command>,
 }
 
@@ -169,6 +175,25 @@ impl Node {
         };
         self.commands.send(command).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)?
+    }
+
+    /// Follows whether all members are known to agree: the receiver wakes when that has changed,
+    /// and sees `Err` from `changed` when the node has stopped. For `length` the members are asked
+    /// to tell what they know of it more often: each that does not know it of all sends a message
+    /// to a random other one every `pause`.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the node has stopped.
+    pub async fn await_agreement(
+        &self,
+        length: Duration,
+        pause: Duration,
+    ) -> Result<watch::Receiver<bool>, Stopped> {
+        self.commands
+            .send(Command::AwaitAgreement { length, pause })
+            .await
+            .map_err(|_| Stopped)?;
+        Ok(self.converged.clone())
     }
 
     /// Waits until the node has stopped.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::options::Options;
 use super::snapshot::{MemberView, NodeView, Readiness, Snapshot};
 use crate::member::{NodeId, NodeName};
-use crate::protocol::{MemberState, Node, NodeState};
+use crate::protocol::{MemberState, Node, NodeState, Rival};
 use crate::time::Instant;
 
 /// Samples (phi, round trips, heartbeats, counters) are renewed this often.
@@ -30,6 +31,7 @@ pub(super) struct Publisher {
     index_base: u64,
     revision: u64,
     shown: NodeState,
+    converged: watch::Sender<bool>,
     published_at: Instant,
 }
 
@@ -43,11 +45,15 @@ impl Publisher {
             local: options.name.clone(),
             index: base + core.revision(),
             fingerprint: core.fingerprint(),
+            agreement: core.agreement(now),
+            made: std::time::Instant::now(),
             members: Vec::new(),
             node: NodeView {
                 node_id: options.node_id,
                 bound,
                 readiness: readiness(&core.state()),
+                rival: core.rival(),
+                clock_skew: 0,
                 isolated: false,
                 local_health: 0,
                 miss_rate: core.state().miss_rate,
@@ -66,6 +72,7 @@ impl Publisher {
             index_base: base,
             revision: core.revision(),
             shown: core.state(),
+            converged: watch::channel(false).0,
             published_at: now,
         };
         publisher.publish(core, now, clock);
@@ -84,6 +91,11 @@ impl Publisher {
         &self.slot
     }
 
+    /// Whether the newest snapshot shows that all members agree.
+    pub(super) fn converged(&self) -> watch::Receiver<bool> {
+        self.converged.subscribe()
+    }
+
     /// The newest snapshot's index.
     pub(super) fn index(&self) -> u64 {
         self.index_base + self.revision
@@ -93,8 +105,10 @@ impl Publisher {
     pub(super) fn update(&mut self, core: &Node, now: Instant, clock: &Clock) -> Option<u64> {
         let state = core.state();
         let changed = core.revision() != self.revision;
-        let turned =
-            readiness(&state) != readiness(&self.shown) || state.isolated != self.shown.isolated;
+        let turned = readiness(&state) != readiness(&self.shown)
+            || state.isolated != self.shown.isolated
+            || state.rival != self.shown.rival;
+        let turned = turned || core.has_converged() != *self.converged.borrow();
         if !changed && !turned && now.since(self.published_at) < SAMPLE_PERIOD {
             return None;
         }
@@ -117,11 +131,15 @@ impl Publisher {
             local: self.local.clone(),
             index: self.index(),
             fingerprint: core.fingerprint(),
+            agreement: core.agreement(now),
+            made: std::time::Instant::now(),
             members,
             node: NodeView {
                 node_id: self.node_id,
                 bound: self.bound,
                 readiness: readiness(&self.shown),
+                rival: self.shown.rival,
+                clock_skew: self.shown.clock_skew,
                 isolated: self.shown.isolated,
                 local_health: self.shown.local_health,
                 miss_rate: self.shown.miss_rate,
@@ -130,6 +148,8 @@ impl Publisher {
                 stats: core.stats().clone(),
             },
         }));
+        // After the picture, so that who is woken sees it.
+        self.converged.send_replace(core.has_converged());
     }
 }
 
@@ -137,6 +157,10 @@ fn readiness(state: &NodeState) -> Readiness {
     match state {
         NodeState { leaving: true, .. } => Readiness::Leaving,
         NodeState { ready: true, .. } => Readiness::Ready,
+        NodeState {
+            rival: Some(Rival { prevails: true, .. }),
+            ..
+        } => Readiness::Conflict,
         NodeState {
             clock_ahead: true, ..
         } => Readiness::ClockAhead,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::member::{Generation, Incarnation, Metadata, NodeId, NodeName, Status, Version};
-use crate::protocol::Stats;
+use crate::protocol::{AgreementState, Rival, Stats};
 
 /// One consistent picture of the node and its table.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub struct Snapshot {
     pub index: u64,
     /// Equal on two nodes exactly when their tables are equal (suspect counted as alive).
     pub fingerprint: u64,
+    /// How far the members are known to agree on this table.
+    pub agreement: AgreementState,
+    /// When this picture was made, by a clock that nobody sets.
+    pub made: std::time::Instant,
     /// All listed members, this node included, sorted by name.
     pub members: Vec<MemberView>,
     /// This node itself.
@@ -34,6 +38,12 @@ impl Snapshot {
             .iter()
             .filter(|member| member.status == status)
             .count()
+    }
+
+    /// For how long the own table has been the same by now.
+    #[must_use]
+    pub fn stable_for(&self) -> Duration {
+        self.agreement.stable_for + self.made.elapsed()
     }
 
     /// The member of this name, ignoring case.
@@ -87,6 +97,11 @@ pub struct NodeView {
     pub bound: SocketAddr,
     /// Whether it serves its purpose.
     pub readiness: Readiness,
+    /// Another process that is known to run under this node's name.
+    pub rival: Option<Rival>,
+    /// How many seconds its wall clock is ahead of the middle one of all members' that it heard of;
+    /// negative when it is behind.
+    pub clock_skew: i32,
     /// Whether it has lost contact with everybody.
     pub isolated: bool,
     /// 0 = healthy, to 8 = its own timers are always late.
@@ -108,6 +123,8 @@ pub enum Readiness {
     Joining,
     /// Every join address refused this node's generation as ahead of the clock.
     ClockAhead,
+    /// Another process holds this node's name: it is silent, or not admitted.
+    Conflict,
     /// Serves.
     Ready,
     /// Leaves, or has left.

@@ -78,6 +78,7 @@ impl Node {
         if !self.table.is_active(member)
             || self.config.spreading == Spreading::Infection
             || !self.has_room_for_case(member)
+            || self.is_silent()
             || !self.knows_the_cluster(member)
         {
             return false;
@@ -382,7 +383,7 @@ impl Node {
 
     /// A suspicion of others has stood for longer than a verdict takes: ask the member.
     pub(super) fn on_foreign_suspicion(&mut self, member: NameHash, out: &mut Outbox) {
-        if self.is_suspect(member) && !self.cases.contains_key(&member) {
+        if self.is_suspect(member) && !self.is_silent() && !self.cases.contains_key(&member) {
             self.ping(member, Purpose::Scheduled, out);
             self.timers.set(
                 Timer::ForeignSuspicion(member),
@@ -435,6 +436,7 @@ impl Node {
             kind: EventKind::Isolated,
             member: self.local.name.clone(),
             address: self.address_of(self.local.hash),
+            rival: None,
             generation: own.generation,
             incarnation: own.incarnation,
             from: Some(own.status),

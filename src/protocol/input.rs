@@ -86,6 +86,14 @@ pub enum Input<'a> {
         /// The change.
         change: &'a MetadataChange,
     },
+    /// Somebody waits here until all members are known to agree: they are asked to tell what they
+    /// know more often.
+    AwaitAgreement {
+        /// How long it is waited for.
+        length: Duration,
+        /// The pause between two messages of a node; 200 ms are enough, 50 ms to 1 s are used.
+        pause: Duration,
+    },
     /// What the wall clock shows; at the start and after each step of it.
     WallClock {
         /// Since the unix epoch.

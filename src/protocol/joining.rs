@@ -14,7 +14,7 @@ use super::{
     ArrivalWindow, Event, JoinOutcome, Life, Node, Outbox, RefusalReason, Rejection, StreamId,
     Timer,
 };
-use crate::member::{Generation, Metadata, NameHash, Standing, Version};
+use crate::member::{Generation, Metadata, NameHash, Record, Standing, Version};
 use crate::time::Instant;
 use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded, Target};
 
@@ -59,6 +59,7 @@ impl Node {
             }
         }
         self.become_ready();
+        self.follow_table();
     }
 
     /// Join through `addresses`.
@@ -121,6 +122,7 @@ impl Node {
     pub(super) fn on_joined(&mut self, address: SocketAddr, members: usize, out: &mut Outbox) {
         self.wall.ahead = false;
         self.local.admitted = true;
+        self.end_conflict();
         self.become_ready();
         // The own record is news here too: the server tells it, and so does the joiner.
         let due = self.now + self.config.push_delay;
@@ -144,8 +146,7 @@ impl Node {
 
     /// `address` said no.
     pub(super) fn on_refused(&mut self, address: SocketAddr, refused: &Refused, out: &mut Outbox) {
-        let own = self.own_standing().instance();
-        let itself = |holder: &RecordUpdate| holder.record.standing.instance() == own;
+        let itself = |holder: &RecordUpdate| self.is_own_process(&holder.record);
         if refused.holder.iter().any(itself) {
             self.joins.settle(address, JoinState::Itself);
             if self.joins.is_alone() {
@@ -156,7 +157,16 @@ impl Node {
         }
         let reason = match refused.reason {
             RefusalCode::CLUSTER => RefusalReason::Cluster,
-            RefusalCode::NAME_CONFLICT => RefusalReason::NameConflict,
+            RefusalCode::NAME_CONFLICT => {
+                let held = |holder: &&RecordUpdate| {
+                    holder.record.name.hash() == self.local.hash
+                        && self.check_record(&holder.record).is_ok()
+                };
+                if let Some(holder) = refused.holder.iter().find(held) {
+                    self.meet_holder(&holder.record, out);
+                }
+                RefusalReason::NameConflict
+            }
             RefusalCode::FUTURE_GENERATION => RefusalReason::FutureGeneration,
             RefusalCode::RECORD => RefusalReason::Record,
             _ => RefusalReason::Unavailable,
@@ -266,8 +276,12 @@ impl Node {
     /// Whether another instance that may be running holds the name.
     fn must_ask_holder(&self, member: NameHash, joiner: &RecordUpdate) -> bool {
         self.table.get(member).is_some_and(|held| {
-            held.record.standing.node_id != joiner.record.standing.node_id
-                && held.record.standing.status.is_active()
+            let (standing, claimed) = (held.record.standing, joiner.record.standing);
+            // With the same node id a later life is a restart. What is not later and elsewhere is a
+            // copy of the same identity.
+            let copied = claimed.generation <= standing.generation
+                && is_elsewhere(&held.record, &joiner.record);
+            standing.status.is_active() && (standing.node_id != claimed.node_id || copied)
         })
     }
 
@@ -281,7 +295,9 @@ impl Node {
         out: &mut Outbox,
     ) {
         let claimed = record.record.standing.generation;
-        if self.target(member).map(|target| target.generation) == Some(claimed) {
+        let held = self.table.get(member);
+        let elsewhere = held.is_some_and(|held| is_elsewhere(&held.record, &record.record));
+        if !elsewhere && self.target(member).map(|target| target.generation) == Some(claimed) {
             // A ping names a life by its generation: the newcomer, at the holder's address, would
             // answer for the holder. It has to take another one first.
             self.supersede(stream, claimed, out);
@@ -353,8 +369,9 @@ impl Node {
         let member = joiner.record.name.hash();
         let claimed = joiner.record.standing;
         if let Some(held) = self.table.get(member) {
+            let elsewhere = is_elsewhere(&held.record, &joiner.record);
             let held = held.record.standing;
-            let same_life = held.instance() == claimed.instance() && !held.forgotten;
+            let same_life = held.instance() == claimed.instance() && !held.forgotten && !elsewhere;
             if held.generation >= claimed.generation && !same_life {
                 self.supersede(stream, held.generation, out);
                 return;
@@ -367,5 +384,14 @@ impl Node {
             self.become_ready();
         }
         self.answer_table(stream, out);
+    }
+}
+
+/// Whether two records about one name are of processes at different addresses.
+fn is_elsewhere(one: &Record, other: &Record) -> bool {
+    let address = |record: &Record| record.current_metadata().map(|metadata| metadata.address);
+    match (address(one), address(other)) {
+        (Some(one), Some(other)) => one != other,
+        _ => false,
     }
 }

@@ -30,10 +30,14 @@ impl Node {
         if self.leaving.is_some() {
             return;
         }
-        self.life = Life::Leaving;
-        let standing = self.own_standing().with_status(Status::Left);
-        self.set_own_standing(standing, Form::Status);
-        let untold: BTreeSet<NameHash> = self.table.active().iter().copied().collect();
+        // The name of a silent node is another process's, and that one does not leave.
+        let silent = std::mem::replace(&mut self.life, Life::Leaving) == Life::Silent;
+        let mut untold = BTreeSet::new();
+        if !silent {
+            let standing = self.own_standing().with_status(Status::Left);
+            self.set_own_standing(standing, Form::Status);
+            untold.extend(self.table.active());
+        }
         self.leaving = Some(Leaving {
             expected: untold.len(),
             untold,

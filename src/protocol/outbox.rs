@@ -77,6 +77,8 @@ pub struct MemberEvent {
     pub member: NodeName,
     /// Its address, when known.
     pub address: Option<SocketAddr>,
+    /// For a conflict the address of the other process, when known.
+    pub rival: Option<SocketAddr>,
     /// Its present generation.
     pub generation: Generation,
     /// Its present incarnation.
@@ -164,6 +166,14 @@ pub enum Event {
     ProbeAnswered(Duration),
     /// A deadline was handled this much after it was due.
     Late(Duration),
+    /// The own wall clock has become wrong, judged by those of the other members, or is right
+    /// again. Nothing but what is shown depends on it.
+    ClockSkew {
+        /// How far it is ahead; negative when it is behind.
+        seconds: i32,
+        /// Whether that is too far.
+        wrong: bool,
+    },
     /// The own generation was raised past an earlier life that others remember. It must be
     /// persisted before anything from this outbox is sent.
     GenerationRaised(Generation),

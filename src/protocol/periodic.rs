@@ -34,6 +34,7 @@ impl Node {
             self.fire(timer, deadline, punctuality, out);
         }
         self.arm_push();
+        self.arm_agreement();
         debug_assert!(
             self.next_deadline() > self.now,
             "the deadline did not move on"
@@ -53,6 +54,7 @@ impl Node {
             Timer::ForeignSuspicion(member) => self.on_foreign_suspicion(member, out),
             Timer::Admission(stream) => self.on_admission_step(stream, out),
             Timer::Push => self.on_push(out),
+            Timer::Agreement => self.on_agreement_due(out),
             Timer::Join => self.on_join_due(out),
             Timer::Leave => self.on_leave_round(out),
             Timer::Slot => self.on_slot(out),
@@ -73,6 +75,7 @@ impl Node {
         }
         self.end_leases();
         self.resume_joining();
+        self.ask_to_return(out);
         // Who has not been admitted asks nobody: its claims would spread past the admission.
         if self.life == Life::Ready {
             self.probe_by_schedule(out);

@@ -76,10 +76,16 @@ impl ProbeBook {
         }
     }
 
-    /// Enters a question and gives it a number.
-    pub fn ask(&mut self, target: Target, sent_at: Instant, purpose: Purpose) -> ProbeSeq {
+    /// A number for a question whose answer says nothing about a member.
+    pub fn number(&mut self) -> ProbeSeq {
         let seq = ProbeSeq(self.next);
         self.next = self.next.wrapping_add(1);
+        seq
+    }
+
+    /// Enters a question and gives it a number.
+    pub fn ask(&mut self, target: Target, sent_at: Instant, purpose: Purpose) -> ProbeSeq {
+        let seq = self.number();
         if self.open.len() >= PROBES_MAX {
             self.open.pop_front();
         }

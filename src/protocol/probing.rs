@@ -11,7 +11,7 @@ use super::{Event, ExchangeId, Node, Outbox, ProbeKind, ProbeOutcome, StreamId, 
 use crate::member::NameHash;
 use crate::time::Instant;
 use crate::wire::{
-    Centiseconds, Flags, List, Message, MissRate, Nack, Ping, PingReq, ProbeSeq, Target,
+    Centiseconds, Extension, Flags, List, Message, MissRate, Nack, Ping, PingReq, ProbeSeq, Target,
 };
 
 /// How long a stream ping may take.
@@ -44,18 +44,38 @@ impl Node {
         let flags = Flags {
             quiet: self.is_quiet(),
         };
-        let gossip = self.gossip(
+        let mut gossip = self.gossip(
             Some(target.member),
             self.datagram_budget(),
             flags,
             Fill::Riders,
         );
+        let clock = self.wall.seconds(self.now).map(Extension::clock);
+        gossip.extensions = clock.into_iter().collect::<Vec<_>>().into();
         Ping {
             sender: self.sender(),
             seq,
             target,
             period: self.period_phase(),
             gossip,
+        }
+    }
+
+    /// What the asker's wall clock shows.
+    pub(super) fn hear_clock(&mut self, ping: &Ping, out: &mut Outbox) {
+        let told = ping.gossip.extensions.iter().find_map(Extension::as_clock);
+        let (Some(theirs), Some(own)) = (told, self.wall.seconds(self.now)) else {
+            return;
+        };
+        let member = ping.sender.member;
+        if !self.table.is_active(member) {
+            return;
+        }
+        let own = (own & 0xffff) as u16;
+        self.skew.hear(self.now, member, theirs, own);
+        if let Some(wrong) = self.skew.turned(self.table.active().len()) {
+            let seconds = self.skew.seconds();
+            out.events.push(Event::ClockSkew { seconds, wrong });
         }
     }
 

@@ -106,15 +106,24 @@ impl Node {
             return self.build_wrong_target(ping, budget);
         }
         let quiet = self.is_quiet();
+        if self.hear_rival(ping, out) {
+            return self.acknowledge(ping, budget, quiet, Fill::Riders);
+        }
         self.hear_sender(&ping.sender);
         self.hear_period(ping.sender.member, ping.period, Duration::ZERO);
         self.take_gossip(&ping.gossip, out);
+        self.hear_table(&ping.sender, &ping.gossip);
+        self.hear_clock(ping, out);
         let differs = ping.gossip.fingerprint.0 != self.table.fingerprint();
         let fill = if differs && self.config.spreading == Spreading::Prompt {
             Fill::Recent
         } else {
             Fill::Riders
         };
+        self.acknowledge(ping, budget, quiet, fill)
+    }
+
+    fn acknowledge(&mut self, ping: &Ping, budget: usize, quiet: bool, fill: Fill) -> Message {
         let gossip = self.gossip(Some(ping.sender.member), budget, Flags { quiet }, fill);
         Message::Ack(Ack {
             sender: self.sender(),
@@ -146,7 +155,9 @@ impl Node {
 
     fn on_ack(&mut self, from: SocketAddr, ack: &Ack, out: &mut Outbox) {
         let Some(probe) = self.probes.get(ack.seq).copied() else {
-            self.reject(Rejection::Unsolicited);
+            if !self.hear_rival_answer(ack) {
+                self.reject(Rejection::Unsolicited);
+            }
             return;
         };
         let relayed = matches!(probe.purpose, Purpose::Relayed { .. });
@@ -162,6 +173,7 @@ impl Node {
         self.hear_period(ack.sender.member, ack.period, under_way);
         self.on_answered(ack.seq, &probe, out);
         let learnt = self.take_gossip(&ack.gossip, out);
+        self.hear_table(&ack.sender, &ack.gossip);
         self.follow_purpose(&probe.purpose, ack.sender.member, out);
         self.compare(from, ack.sender.member, &ack.gossip, (quiet, learnt), out);
     }
@@ -220,13 +232,15 @@ impl Node {
         };
         let known = self.target(sender.member) == Some(sender)
             && self.target(request.target.member) == Some(request.target)
-            && request.target.member != self.local.hash;
+            && request.target.member != self.local.hash
+            && !self.is_silent();
         if !known {
             self.reject(Rejection::WrongTarget);
             return;
         }
         self.hear_sender(&request.sender);
         self.take_gossip(&request.gossip, out);
+        self.hear_table(&request.sender, &request.gossip);
         if self.probes.relaying() >= RELAYING_MAX {
             self.reject(Rejection::Limit);
             return;
@@ -344,5 +358,7 @@ impl Node {
     fn on_news(&mut self, news: &News, out: &mut Outbox) {
         self.hear_sender(&news.sender);
         self.take_gossip(&news.gossip, out);
+        self.hear_table(&news.sender, &news.gossip);
+        self.answer_holders(news, out);
     }
 }

@@ -14,7 +14,7 @@ use crate::member::{NameHash, Status};
 use crate::time::{Instant, nanos};
 use crate::wire::{
     self, Centiseconds, Fingerprint, Flags, GenerationLow, Gossip, HEADER_BYTES, HeartbeatEntry,
-    List, Message, MessageKind, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender,
+    Holders, List, Message, MessageKind, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender,
     StatusUpdate, Update,
 };
 
@@ -46,7 +46,7 @@ struct Cargo {
 impl Cargo {
     fn new(budget: usize) -> Self {
         Cargo {
-            room: budget.saturating_sub(FIXED_BYTES_MAX),
+            room: holders_room(budget),
             updates: Vec::new(),
             members: Vec::new(),
         }
@@ -66,6 +66,11 @@ impl Cargo {
         self.members.push(member);
         true
     }
+}
+
+/// Room for saying who holds the table in a message of `budget` bytes that carries nothing else.
+pub(super) fn holders_room(budget: usize) -> usize {
+    budget.saturating_sub(FIXED_BYTES_MAX)
 }
 
 impl Node {
@@ -109,18 +114,22 @@ impl Node {
         flags: Flags,
         fill: Fill,
     ) -> Gossip {
-        let mut cargo = Cargo::new(budget);
+        // Who has fallen silent says nothing about anybody.
+        let mut cargo = Cargo::new(if self.is_silent() { 0 } else { budget });
         let heartbeats = self.pick_heartbeats(peer, &mut cargo);
         self.load_accusation(peer, &mut cargo);
         self.load_riders(&mut cargo);
         if fill == Fill::Recent {
             self.load_recent(&mut cargo);
         }
+        // News goes first: who holds a table matters once it rests.
+        let holders = self.told_holders(cargo.room);
         Gossip {
             fingerprint: Fingerprint(self.table.fingerprint()),
             flags,
             updates: cargo.updates.into(),
             heartbeats: heartbeats.into(),
+            holders,
             extensions: List::default(),
         }
     }
@@ -303,7 +312,7 @@ impl Node {
         self.pushed_at = self.now;
         let until = self.now + self.config.push_window / 2;
         for _ in 0..dissemination::ROUNDS_MAX {
-            if self.table.active().is_empty() {
+            if self.table.active().is_empty() || self.is_silent() {
                 self.push_to_nobody(until);
                 return;
             }
@@ -353,6 +362,7 @@ impl Node {
             },
             updates: updates.into(),
             heartbeats: List::default(),
+            holders: Holders::Untold,
             extensions: List::default(),
         };
         let message = Message::News(News {

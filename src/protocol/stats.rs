@@ -126,12 +126,16 @@ labels! {
         Unsolicited = "unsolicited",
         /// A generation more than a day ahead of the clock.
         FutureGeneration = "future-generation",
+        /// An incarnation too far beyond the last one seen for its owner to have raised it.
+        Incarnation = "incarnation",
         /// A heartbeat that is stale or implausibly far ahead.
         Heartbeat = "heartbeat",
         /// Metadata that breaks the rules.
         Metadata = "metadata",
         /// A name whose hash another name holds.
         NameCollision = "name-collision",
+        /// Who holds a table, told in a way that contradicts the table.
+        Agreement = "agreement",
         /// A request beyond a stated limit.
         Limit = "limit",
     }

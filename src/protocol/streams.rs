@@ -108,6 +108,7 @@ impl Node {
                 let answer = self.answer_ping(&ping, self.datagram_budget(), out);
                 self.answer(stream, &[answer], out);
             }
+            _ if self.is_silent() => self.refuse(stream, RefusalCode::UNAVAILABLE, None, out),
             Message::Join(join) => self.on_join_request(stream, join.record, out),
             Message::Sync(sync) => self.on_sync(stream, &sync, out),
             _ => {
@@ -185,6 +186,7 @@ impl Node {
         self.hear_sender(&ack.sender);
         self.on_answered(ack.seq, &probe, out);
         self.take_gossip(&ack.gossip, out);
+        self.hear_table(&ack.sender, &ack.gossip);
         self.follow_purpose(&probe.purpose, ack.sender.member, out);
     }
 

@@ -21,6 +21,8 @@ pub enum Timer {
     Admission(StreamId),
     /// News is due to be pushed.
     Push,
+    /// Somebody waits for agreement, and is to be told how far it is.
+    Agreement,
     /// A join address is due to be tried.
     Join,
     /// The next round of asking who knows that this node leaves.
@@ -32,7 +34,7 @@ pub enum Timer {
 }
 
 /// How many timers there is one of each.
-const SINGLES: usize = 5;
+const SINGLES: usize = 6;
 
 /// Which timer is due when. Setting replaces, cancelling removes: nothing in here is ever stale.
 #[derive(Default, Debug)]
@@ -48,6 +50,7 @@ pub struct Timers {
 impl Timer {
     const SINGLE: [Timer; SINGLES] = [
         Timer::Push,
+        Timer::Agreement,
         Timer::Join,
         Timer::Leave,
         Timer::Slot,
@@ -58,10 +61,11 @@ impl Timer {
     const fn single(self) -> Option<usize> {
         match self {
             Timer::Push => Some(0),
-            Timer::Join => Some(1),
-            Timer::Leave => Some(2),
-            Timer::Slot => Some(3),
-            Timer::Period => Some(4),
+            Timer::Agreement => Some(1),
+            Timer::Join => Some(2),
+            Timer::Leave => Some(3),
+            Timer::Slot => Some(4),
+            Timer::Period => Some(5),
             _ => None,
         }
     }
@@ -175,8 +179,8 @@ mod tests {
     fn timer(n: u8) -> Timer {
         let member = NameHash::from_wire(u64::from(n).to_be_bytes());
         match n {
-            0..5 => Timer::SINGLE[usize::from(n)],
-            5..8 => Timer::Probe(ProbeSeq(n.into())),
+            0..6 => Timer::SINGLE[usize::from(n)],
+            6..8 => Timer::Probe(ProbeSeq(n.into())),
             8..11 => Timer::Case(member),
             11..14 => Timer::ForeignSuspicion(member),
             _ => Timer::Admission(StreamId(n.into())),

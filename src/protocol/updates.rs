@@ -8,11 +8,9 @@ use super::table::{Change, Entry};
 use super::{
     ArrivalWindow, Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox, Rejection, Timer,
 };
-use crate::member::{HeartbeatState, NameHash, Record, Standing, Status, Version};
+use crate::member::{HeartbeatState, Incarnation, NameHash, Record, Standing, Status, Version};
 use crate::wire::{Age, GenerationLow, HeartbeatEntry, RecordUpdate, Sender, StatusUpdate, Update};
 
-/// A conflict about the own name is reported at most this often.
-const CONFLICT_REPORT_PERIOD: Duration = Duration::from_secs(60);
 /// Largest heartbeat version taken from a member not known before.
 const VERSION_FIRST_MAX: u64 = 1 << 32;
 
@@ -50,6 +48,10 @@ impl Node {
             return false;
         };
         let held = entry.record.standing;
+        if !held.incarnation.accepts(standing.incarnation) {
+            self.reject(Rejection::Incarnation);
+            return false;
+        }
         let nothing_new = standing < held || (standing == held && held.status.is_active());
         if nothing_new && told.member != self.local.hash {
             return false;
@@ -103,6 +105,16 @@ impl Node {
             return Err(Rejection::FutureGeneration);
         }
         let held = self.table.get(record.name.hash());
+        let claimed = record.standing;
+        let plausible = match held.map(|entry| entry.record.standing) {
+            Some(held) if held.instance() == claimed.instance() => {
+                held.incarnation.accepts(claimed.incarnation)
+            }
+            _ => claimed.incarnation <= Incarnation::FIRST_MAX,
+        };
+        if !plausible {
+            return Err(Rejection::Incarnation);
+        }
         let other_name = |held: &str| !held.eq_ignore_ascii_case(record.name.as_str());
         if held.is_some_and(|entry| other_name(entry.record.name.as_str())) {
             return Err(Rejection::NameCollision);
@@ -124,7 +136,7 @@ impl Node {
     fn merge_told(&mut self, told: &RecordUpdate, source: Source, out: &mut Outbox) -> bool {
         let member = told.record.name.hash();
         if member == self.local.hash {
-            return self.hear_of_self(told.record.standing, out);
+            return self.hear_of_self(&told.record, out);
         }
         self.note_metadata_conflict(member, &told.record);
         let Some(change) = self.merge(told) else {
@@ -180,15 +192,14 @@ impl Node {
     }
 
     /// Somebody speaks of this node. Nothing is adopted; an accusation is refuted, in one jump.
-    fn hear_of_self(&mut self, claim: Standing, out: &mut Outbox) -> bool {
-        let own = self.own_standing();
-        let other_instance = claim.instance() != own.instance();
-        if other_instance && claim.generation >= own.generation {
-            self.report_conflict(claim, out);
+    fn hear_of_self(&mut self, told: &Record, out: &mut Outbox) -> bool {
+        if self.hear_of_rival(told, out) {
             return false;
         }
+        let (own, claim) = (self.own_standing(), told.standing);
+        let other_instance = claim.instance() != own.instance();
         let accused = !other_instance && !claim.forgotten && claim > own;
-        if !accused || self.life == Life::Leaving {
+        if !accused || matches!(self.life, Life::Leaving | Life::Silent) {
             return false;
         }
         self.stats.refutations += 1;
@@ -200,26 +211,6 @@ impl Node {
         };
         self.set_own_standing(refuted, Form::Status);
         true
-    }
-
-    /// Another process holds the own name.
-    fn report_conflict(&mut self, claim: Standing, out: &mut Outbox) {
-        let recent = |at: crate::time::Instant| self.now.since(at) < CONFLICT_REPORT_PERIOD;
-        if self.local.conflict_at.is_some_and(recent) {
-            return;
-        }
-        self.local.conflict_at = Some(self.now);
-        let own = self.own_standing();
-        out.events.push(Event::Member(MemberEvent {
-            kind: EventKind::Conflict,
-            member: self.local.name.clone(),
-            address: self.address_of(self.local.hash),
-            generation: claim.generation,
-            incarnation: claim.incarnation,
-            from: Some(own.status),
-            to: own.status,
-            evidence: None,
-        }));
     }
 
     fn note_metadata_conflict(&mut self, member: NameHash, record: &Record) {
@@ -305,6 +296,7 @@ impl Node {
             kind,
             member: entry.record.name.clone(),
             address: self.address_of(member),
+            rival: None,
             generation: change.after.generation,
             incarnation: change.after.incarnation,
             from: change.before.map(|before| before.status),
@@ -338,7 +330,8 @@ impl Node {
 
     fn hear_heartbeat(&mut self, member: NameHash, beat: HeartbeatState, age: Duration) {
         let counted_at = self.now.before(age);
-        let Some(entry) = self.table.get_mut(member) else {
+        let entry = self.table.get_mut(member);
+        let Some(entry) = entry.filter(|_| member != self.local.hash) else {
             return;
         };
         if beat.generation != entry.record.standing.generation {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::case::Case;
-use super::{Life, Node, PHI_MAX, PeriodStart, Stats};
+use super::{Life, Node, PHI_MAX, PeriodStart, Rival, Stats};
 use crate::member::{
     Generation, HeartbeatState, Incarnation, Metadata, NameHash, NodeId, NodeName, Record, Status,
 };
@@ -62,8 +62,12 @@ pub struct NodeState {
     pub queued_updates: usize,
     /// Open cases.
     pub cases: usize,
-    /// Its restart number, raised at most once after the start.
+    /// Its restart number, raised only past a life that does not answer any more.
     pub generation: Generation,
+    /// Another process that is known to run under its name.
+    pub rival: Option<Rival>,
+    /// How many seconds its wall clock is ahead of the middle one of all that it heard of.
+    pub clock_skew: i32,
 }
 
 impl Node {
@@ -158,6 +162,8 @@ impl Node {
             queued_updates: self.news.len(),
             cases: self.cases.len(),
             generation: self.local.generation,
+            rival: self.rival(),
+            clock_skew: self.skew.seconds(),
         }
     }
 

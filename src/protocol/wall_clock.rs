@@ -37,6 +37,13 @@ impl WallClock {
         self.told_at = now;
     }
 
+    /// What it shows, in seconds since the unix epoch; `None` before it was first told.
+    #[must_use]
+    pub fn seconds(&self, now: Instant) -> Option<u64> {
+        let known = self.since_epoch > Duration::ZERO;
+        known.then(|| (self.since_epoch + now.since(self.told_at)).as_secs())
+    }
+
     /// Whether a generation is so far ahead of the clock that it must be a mistake; measured from
     /// the clock and not from a stored generation, which may be years old (scylladb/scylladb#5164).
     #[must_use]

@@ -75,6 +75,14 @@ fn gossip() -> Gossip {
             age: Centiseconds(42),
         }]
         .into(),
+        holders: Holders::Some(HolderMap {
+            members: 300,
+            wish: Wish {
+                left: Centiseconds(1000),
+                pause: Centiseconds(20),
+            },
+            places: HolderPlaces::Missing(vec![4, 260].into()),
+        }),
         extensions: vec![Extension {
             tag: 300,
             bytes: vec![1, 2].into(),
@@ -169,13 +177,14 @@ const STATUS_HEX: &str = "65c45503cfc8c4f7fca0602c69070802000107";
 const RECORD_HEX: &str = "026e31fca0602c690001020304050607080201fb590101030\
                           00a000001fb381d01047a6f6e6501610103776562\
                           1f9000010101fb60ea066465706c6f79fb6ce800";
-const EMPTY_GOSSIP_HEX: &str = "000000000000000000000000";
+const EMPTY_GOSSIP_HEX: &str = "00000000000000000000000000";
 
 #[test]
 fn golden_bytes() {
     let record = RECORD_HEX.replace(' ', "");
     let gossip = format!(
-        "9f86d081884c7d65010201{STATUS_HEX}00{record}0165c45503cfc8c4f760a0fa002a01fb2c01020102"
+        "9f86d081884c7d65010201{STATUS_HEX}00{record}0165c45503cfc8c4f760a0fa002a02fb2c0103e800\
+         14010204fb040101fb2c01020102"
     );
     let frame = |kind: &str| format!("724d0100{}{kind}", hex(&cluster().0));
     let target = "65c45503cfc8c4f7fca0602c69";
@@ -312,7 +321,7 @@ fn an_unknown_status_is_refused() {
         },
     };
     let bytes = encode(cluster(), &Message::News(news));
-    let place = bytes.len() - 4;
+    let place = bytes.len() - 5;
     assert_eq!(bytes[place], Status::Suspect as u8);
     for byte in [4, 0x7f, 0x84] {
         let mut other = bytes.clone();

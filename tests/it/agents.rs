@@ -77,6 +77,37 @@ fn a_restart_before_anybody_noticed_is_one_restart() {
     }
 }
 
+/// `rumord wait` ends when all agree, and names who does not when its time is over.
+#[test]
+fn agreement_is_waited_for_and_laggards_are_named() {
+    // Ten seconds of patience with a member that stands still.
+    let first = Agent::start("n1", &["--profile", "wan"]);
+    let wan = ["--profile", "wan", "--join", &first.gossip];
+    let [second, third] = ["n2", "n3"].map(|name| Agent::start(name, &wan));
+    for agent in [&first, &second, &third] {
+        let waited = agent.command(&["wait", "--alive", "3", "--converged", "--timeout", "60s"]);
+        let said = String::from_utf8_lossy(&waited.stdout);
+        assert!(
+            waited.status.success() && said.starts_with("3 members agree on"),
+            "{waited:?}"
+        );
+    }
+    assert_eq!(first.metric("rumord_agreement_ratio", &[]), 1.0);
+    let verbose = first.get("/readyz?verbose").expect("it serves").body;
+    assert!(verbose.contains("[+]agreement 3 of 3"), "{verbose}");
+    third.signal(Signal::STOP);
+    // A newcomer changes the table; who stands still cannot have taken it over.
+    let fourth = Agent::start("n4", &wan);
+    first.wait_for("four alive", |table| count(table, "alive") == 4);
+    let waited = fourth.command(&["wait", "--converged", "--timeout", "1s"]);
+    let said = String::from_utf8_lossy(&waited.stderr);
+    assert_eq!(waited.status.code(), Some(1), "{waited:?}");
+    assert!(said.contains("n3"), "{said}");
+    third.signal(Signal::CONT);
+    let waited = fourth.command(&["wait", "--converged", "--timeout", "60s"]);
+    assert!(waited.status.success(), "{waited:?}");
+}
+
 #[test]
 fn sigterm_is_a_leave_that_all_know_and_the_exit_code_is_0() {
     let [first, second, mut third] = three();

@@ -8,6 +8,7 @@
 mod agent;
 mod agents;
 mod config_files;
+mod conflicts;
 mod core;
 mod describing;
 mod hostile;

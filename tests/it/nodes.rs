@@ -67,6 +67,25 @@ async fn nodes_find_each_other_over_ipv6() {
     }
 }
 
+#[tokio::test]
+async fn all_agree_soon_after_a_change() {
+    let first = node("n1", 1, &[]).await;
+    let second = node("n2", 2, &[&first]).await;
+    let third = node("n3", 3, &[&second]).await;
+    for node in [&first, &second, &third] {
+        wait_for(node, Status::Alive, 3).await;
+        let pause = Duration::from_millis(100);
+        let mut converged = node.await_agreement(BOUND, pause).await.expect("it runs");
+        let agreed = converged.wait_for(|converged| *converged);
+        timeout(BOUND, agreed)
+            .await
+            .expect("in time")
+            .expect("it runs");
+        let agreement = node.snapshot().agreement.clone();
+        assert_eq!((agreement.alive, agreement.agree), (3, 3));
+    }
+}
+
 /// The last handle is the node's life: without it nobody could ever stop it.
 #[tokio::test]
 async fn a_node_stops_with_its_last_handle() {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -87,6 +87,16 @@ impl Agent {
     /// Starts an agent and waits until it serves.
     pub fn start(name: &str, arguments: &[&str]) -> Self {
         Starting::spawn(name, arguments).ready()
+    }
+
+    /// Runs a client command of the program against this agent, to its end.
+    pub fn command(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_rumord"))
+            .args(arguments)
+            .args(["--http", &format!("http://{}", self.http)])
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program runs")
     }
 
     /// The process's number.

@@ -87,6 +87,7 @@ impl Coverage {
             Event::GenerationRaised(_) => self.count("event", "generation-raised"),
             Event::LeaveCompleted { .. } => self.count("event", "leave-completed"),
             Event::MetadataSet(_) => self.count("event", "metadata-set"),
+            Event::ClockSkew { .. } => self.count("event", "clock-skew"),
             Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
     }

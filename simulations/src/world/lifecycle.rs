@@ -337,6 +337,12 @@ impl World {
         self.feed(id, Input::Join { addresses });
     }
 
+    /// Somebody waits at a process until all are known to agree, for `length`; messages for it are
+    /// `pause` apart.
+    pub fn await_agreement(&mut self, id: ProcessId, length: Duration, pause: Duration) {
+        self.feed(id, Input::AwaitAgreement { length, pause });
+    }
+
     /// A process begins to leave. It goes on running, as the daemon does until all is told.
     pub fn leave(&mut self, id: ProcessId, timeout: Duration) {
         let process = Some(&self.processes[id.0]);

@@ -4,13 +4,16 @@
 //! time; see it with `cargo test -p rumord-sim --test scenarios -- --nocapture`.
 
 mod addresses;
+mod agreeing;
 mod clocks;
 mod clusters;
 mod commands;
 mod comparing;
+mod conflicts;
 mod crashing;
 mod hostile;
 mod hosts;
+mod identity;
 mod joining;
 mod leaving;
 mod links;

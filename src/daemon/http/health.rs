@@ -1,6 +1,7 @@
 //! `GET /livez` and `GET /readyz`: the status code is the answer, `?verbose` explains it.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -9,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use super::App;
 use super::problem::Problem;
 use super::query::Parameters;
-use crate::node::{NodeView, Readiness};
+use crate::node::{Readiness, Snapshot};
 
 const TEXT: [(HeaderName, HeaderValue); 2] = [
     (
@@ -41,36 +42,67 @@ pub(super) async fn live(query: Parameters) -> Result<Response, Problem> {
 pub(super) async fn ready(State(app): State<App>, query: Parameters) -> Result<Response, Problem> {
     query.allow(&["verbose"])?;
     let snapshot = app.node.snapshot();
-    let cause = cause(snapshot.node.readiness);
+    let cause = cause(&snapshot);
     let status = match cause {
         Some(_) => StatusCode::SERVICE_UNAVAILABLE,
         None => StatusCode::OK,
     };
     match (query.one("verbose")?, cause) {
-        (Some(_), _) => Ok((status, TEXT, explain(&snapshot.node)).into_response()),
+        (Some(_), _) => Ok((status, TEXT, explain(&snapshot)).into_response()),
         (None, Some(detail)) => Err(Problem::new(status, detail)),
         (None, None) => Ok((TEXT, "ok\n").into_response()),
     }
 }
 
 /// Why the node is not ready.
-const fn cause(readiness: Readiness) -> Option<&'static str> {
-    match readiness {
-        Readiness::Joining => Some(JOINING),
-        Readiness::ClockAhead => Some(CLOCK_AHEAD),
+fn cause(snapshot: &Snapshot) -> Option<String> {
+    match snapshot.node.readiness {
+        Readiness::Joining => Some(JOINING.into()),
+        Readiness::ClockAhead => Some(CLOCK_AHEAD.into()),
+        Readiness::Conflict => Some(conflict(snapshot)),
         Readiness::Ready => None,
-        Readiness::Leaving => Some(LEAVING),
+        Readiness::Leaving => Some(LEAVING.into()),
     }
 }
 
-fn explain(node: &NodeView) -> String {
+/// Who else runs under this node's name, and what to do.
+fn conflict(snapshot: &Snapshot) -> String {
+    let place = |address: Option<SocketAddr>| match address {
+        Some(address) => format!("at {address}"),
+        None => "at an unknown address".to_owned(),
+    };
+    let own = snapshot.members.iter().find(|member| member.local);
+    let here = place(own.and_then(|member| member.address));
+    let there = place(snapshot.node.rival.and_then(|rival| rival.address));
+    let name = &snapshot.local;
+    let copied = snapshot.node.rival.map(|rival| rival.node_id) == Some(snapshot.node.node_id);
+    let remedy = match copied {
+        true => "they share one identity, so empty the copied --data-dir or stop one process",
+        false => "give one of them another --name or stop it",
+    };
+    format!(
+        "two processes are called {name}, this one {here} and one {there}; {remedy}. It is asked \
+         now and then whether the other has gone; `rumord join` asks at once"
+    )
+}
+
+fn explain(snapshot: &Snapshot) -> String {
+    let node = &snapshot.node;
     let readiness = node.readiness;
-    let only = |wrong: Readiness| cause(readiness).filter(|_| readiness == wrong);
+    let only = |wrong: Readiness| cause(snapshot).filter(|_| readiness == wrong);
+    let name = node.rival.map(|rival| match rival.prevails {
+        true => conflict(snapshot),
+        false => {
+            let reason = conflict(snapshot);
+            format!("does not affect readiness, the other one has fallen silent: {reason}")
+        }
+    });
     let checks = [
         ("join", only(Readiness::Joining)),
         ("clock", only(Readiness::ClockAhead)),
+        ("name", name),
         ("serving", only(Readiness::Leaving)),
-        ("contact", node.isolated.then_some(ISOLATED)),
+        ("contact", node.isolated.then(|| ISOLATED.to_owned())),
     ];
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -80,7 +112,20 @@ fn explain(node: &NodeView) -> String {
             None => writeln!(text, "[+]{name} ok"),
         };
     }
-    text.push_str(if cause(readiness).is_none() {
+    let agreement = &snapshot.agreement;
+    let (sign, advice) = match agreement.converged {
+        true => ('+', ""),
+        false => (
+            '-',
+            "; does not affect readiness, /v1/agreement names the others",
+        ),
+    };
+    let (agree, alive) = (agreement.agree, agreement.alive);
+    let _ = writeln!(
+        text,
+        "[{sign}]agreement {agree} of {alive} hold this table{advice}"
+    );
+    text.push_str(if cause(snapshot).is_none() {
         "readyz check passed\n"
     } else {
         "readyz check failed\n"

@@ -1,5 +1,6 @@
 //! The API over real sockets, with a node that a test controls.
 
+mod agreement;
 mod api;
 mod blocking;
 mod control;

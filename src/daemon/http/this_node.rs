@@ -10,13 +10,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::App;
+use super::agreement::AgreementJson;
 use super::metadata::{entity_tag, etag_header};
 use super::problem::Problem;
 use super::query::Parameters;
 use super::view::{CountsJson, MaintenanceJson, ServiceJson, fingerprint, thousandths, timestamp};
 use crate::member::Tags;
-use crate::node::{Readiness, Snapshot};
-use crate::protocol::Stats;
+use crate::node::{MemberView, Readiness, Snapshot};
+use crate::protocol::{Rival, Stats};
 
 type Numbers = BTreeMap<&'static str, u64>;
 
@@ -29,6 +30,8 @@ struct SelfJson<'a> {
     bound: SocketAddr,
     advertised: Option<SocketAddr>,
     readiness: &'static str,
+    conflict: Option<ConflictJson>,
+    clock_skew_s: i32,
     isolated: bool,
     local_health: u32,
     miss_rate: f64,
@@ -41,8 +44,35 @@ struct SelfJson<'a> {
     tags: &'a Tags,
     services: Vec<ServiceJson<'a>>,
     maintenance: Option<MaintenanceJson<'a>>,
+    agreement: AgreementJson<'a>,
     queued_updates: usize,
     counters: CountersJson,
+}
+
+/// Another process runs under this node's name.
+#[derive(Serialize)]
+struct ConflictJson {
+    /// Where this node is reached.
+    address: Option<SocketAddr>,
+    /// Where the other one is.
+    other_address: Option<SocketAddr>,
+    other_generation: u64,
+    /// The same as this node's for a copied data directory.
+    other_node_id: String,
+    /// Whether this node gives way.
+    silent: bool,
+}
+
+impl ConflictJson {
+    fn new(rival: Rival, own: Option<&MemberView>) -> Self {
+        ConflictJson {
+            address: own.and_then(|member| member.address),
+            other_address: rival.address,
+            other_generation: rival.generation.0,
+            other_node_id: rival.node_id.to_string(),
+            silent: rival.prevails,
+        }
+    }
 }
 
 /// The core's counters, nested by label.
@@ -90,6 +120,8 @@ impl<'a> SelfJson<'a> {
             bound: node.bound,
             advertised: own.and_then(|member| member.address),
             readiness: readiness_word(node.readiness),
+            conflict: node.rival.map(|rival| ConflictJson::new(rival, own)),
+            clock_skew_s: node.clock_skew,
             isolated: node.isolated,
             local_health: node.local_health,
             miss_rate: thousandths(node.miss_rate),
@@ -102,6 +134,7 @@ impl<'a> SelfJson<'a> {
             tags: metadata.map_or(&NO_TAGS, |metadata| &metadata.tags),
             services: services.iter().map(ServiceJson::new).collect(),
             maintenance: own.and_then(MaintenanceJson::new),
+            agreement: AgreementJson::new(snapshot),
             queued_updates: node.queued_updates,
             counters: CountersJson::new(&node.stats),
         }
@@ -148,6 +181,7 @@ pub(super) const fn readiness_word(readiness: Readiness) -> &'static str {
     match readiness {
         Readiness::Joining => "joining",
         Readiness::ClockAhead => "clock-ahead",
+        Readiness::Conflict => "conflict",
         Readiness::Ready => "ready",
         Readiness::Leaving => "leaving",
     }

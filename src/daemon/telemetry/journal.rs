@@ -65,12 +65,25 @@ fn write(queue: &Receiver<Event>, dropped: &AtomicU64) {
             } => {
                 tracing::info!(acknowledged, expected, "left the cluster");
             }
+            Event::ClockSkew { seconds, wrong } => log_skew(*seconds, *wrong),
             Event::MetadataSet(_) | Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
             tracing::warn!(lost, "more happened than could be logged");
         }
+    }
+}
+
+fn log_skew(seconds: i32, wrong: bool) {
+    if wrong {
+        tracing::warn!(
+            ahead_seconds = seconds,
+            "the wall clock differs from the other members'; nobody is judged by it, but set it \
+             right before the next start"
+        );
+    } else {
+        tracing::info!(ahead_seconds = seconds, "the wall clock is right again");
     }
 }
 
@@ -83,6 +96,7 @@ fn log_member(event: &MemberEvent) {
                 kind = event.kind.as_str(),
                 member = %event.member,
                 address = event.address.map(tracing::field::display),
+                other_address = event.rival.map(tracing::field::display),
                 generation = event.generation.0,
                 incarnation = event.incarnation.0,
                 from = event.from.map(tracing::field::display),
@@ -112,7 +126,9 @@ const fn phrase(kind: EventKind) -> &'static str {
         EventKind::MemberLeft => "has left",
         EventKind::MemberRestarted => "has restarted",
         EventKind::MemberUpdated => "has changed",
-        EventKind::Conflict => "is claimed by two processes; rename or stop one",
+        EventKind::Conflict => {
+            "is the name of two processes; rename or stop one, /readyz?verbose says more"
+        }
         EventKind::Isolated => "has lost or regained contact with everybody",
     }
 }

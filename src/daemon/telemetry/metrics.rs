@@ -24,6 +24,8 @@ const BYTES: &str = "rumord_bytes_total";
 const REJECTED: &str = "rumord_rejected_total";
 const LATENESS: &str = "rumord_timer_lateness_seconds";
 const LOCAL_HEALTH: &str = "rumord_local_health";
+const CLOCK_SKEW: &str = "rumord_clock_skew_seconds";
+const AGREEMENT_RATIO: &str = "rumord_agreement_ratio";
 const QUEUE_LENGTH: &str = "rumord_queue_length";
 const EVENTS: &str = "rumord_events_total";
 const BUILD_INFO: &str = "rumord_build_info";
@@ -98,7 +100,8 @@ impl Metrics {
             Event::Join { .. }
             | Event::GenerationRaised(_)
             | Event::MetadataSet(_)
-            | Event::LeaveCompleted { .. } => {}
+            | Event::LeaveCompleted { .. }
+            | Event::ClockSkew { .. } => {}
         }
     }
 
@@ -173,6 +176,15 @@ fn describe() {
         LOCAL_HEALTH,
         "0 is healthy, 8 is a node whose timers are always late."
     );
+    describe_gauge!(
+        CLOCK_SKEW,
+        Unit::Seconds,
+        "How far the wall clock is ahead of the middle one of the members' heard of."
+    );
+    describe_gauge!(
+        AGREEMENT_RATIO,
+        "Share of the live members that are known to have held this node's table."
+    );
     describe_gauge!(QUEUE_LENGTH, "Entries waiting, by queue.");
     describe_counter!(EVENTS, "Changes of the member table, by kind.");
     describe_gauge!(BUILD_INFO, "Always 1; the label names the version.");
@@ -184,6 +196,10 @@ fn export(snapshot: &Snapshot) {
     for status in Status::ALL {
         gauge!(MEMBERS, "status" => status.as_str()).set(snapshot.count(status) as f64);
     }
+    let agreement = &snapshot.agreement;
+    let ratio = agreement.agree as f64 / agreement.alive.max(1) as f64;
+    gauge!(AGREEMENT_RATIO).set(ratio);
+    gauge!(CLOCK_SKEW).set(f64::from(snapshot.node.clock_skew));
     gauge!(LOCAL_HEALTH).set(f64::from(snapshot.node.local_health));
     gauge!(QUEUE_LENGTH, "queue" => "updates").set(snapshot.node.queued_updates as f64);
     let stats = &snapshot.node.stats;
@@ -243,6 +259,7 @@ mod tests {
             kind: EventKind::MemberDead,
             member: "n3".parse().expect("valid"),
             address: None,
+            rival: None,
             generation: Generation(1),
             incarnation: Incarnation(0),
             from: Some(Status::Suspect),
@@ -276,6 +293,8 @@ mod tests {
             "rumord_events_total{kind=\"member-up\"} 0",
             "rumord_queue_length{queue=\"updates\"} 0",
             "rumord_local_health 0",
+            "rumord_agreement_ratio 1",
+            "rumord_clock_skew_seconds 0",
             "rumord_refutations_total 0",
         ] {
             assert!(text.lines().any(|held| held == line), "{line} in\n{text}");

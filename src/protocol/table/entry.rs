@@ -1,5 +1,6 @@
 //! One member in the table, and what it adds to the fingerprint.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::member::{HeartbeatState, Record, Standing, Status, Version, keyed_hash};
@@ -135,7 +136,7 @@ pub(super) fn record_hash(record: &Record) -> u64 {
     let metadata = record
         .current_metadata()
         .map_or(u64::MAX, |metadata| metadata.version.into());
-    let mut bytes = [0; 43];
+    let mut bytes = [0; 58];
     bytes[..8].copy_from_slice(&record.name.hash().to_wire());
     bytes[8..16].copy_from_slice(&standing.generation.0.to_be_bytes());
     bytes[16..24].copy_from_slice(&standing.node_id.0.to_be_bytes());
@@ -144,5 +145,14 @@ pub(super) fn record_hash(record: &Record) -> u64 {
     bytes[30] = status as u8;
     bytes[31] = u8::from(standing.forgotten);
     bytes[32..40].copy_from_slice(&metadata.to_be_bytes());
+    // Copies of one identity say different things under one version: where, in any case.
+    if let Some(address) = record.current_metadata().map(|metadata| metadata.address) {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        bytes[40..56].copy_from_slice(&ip.octets());
+        bytes[56..].copy_from_slice(&address.port().to_be_bytes());
+    }
     keyed_hash(FINGERPRINT_DOMAIN, &bytes)
 }

@@ -8,8 +8,10 @@ use super::{Offences, hold, offends};
 type ModulePath = Vec<String>;
 
 /// The hubs of `protocol`, which know its leaves.
-const HUBS: [&str; 12] = [
+const HUBS: [&str; 14] = [
+    "agreeing",
     "cases",
+    "conflict",
     "describing",
     "joining",
     "leaving",

@@ -13,13 +13,17 @@ use crate::node::{
     DescribeError, Described, Expected, JoinResult, LeaveReport, MemberView, MetadataVersion,
     NodeView, Readiness, ResolveError, Snapshot, Stopped,
 };
-use crate::protocol::{JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats};
+use crate::protocol::{
+    AgreementState, JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats,
+};
 
 /// Shows what the test stores in it.
 pub(super) struct FakeNode {
     snapshot: Mutex<Arc<Snapshot>>,
     changes: Mutex<Option<watch::Sender<u64>>>,
     receiver: watch::Receiver<u64>,
+    converged: watch::Sender<bool>,
+    waits: Mutex<Vec<(Duration, Duration)>>,
 }
 
 impl FakeNode {
@@ -29,6 +33,8 @@ impl FakeNode {
             snapshot: Mutex::new(Arc::new(snapshot)),
             changes: Mutex::new(Some(sender)),
             receiver,
+            converged: watch::channel(false).0,
+            waits: Mutex::default(),
         })
     }
 
@@ -37,11 +43,17 @@ impl FakeNode {
         let mut shown = self.snapshot.lock().expect("unpoisoned");
         let mut next = Snapshot::clone(&shown);
         change(&mut next);
-        let index = next.index;
+        let (index, converged) = (next.index, next.agreement.converged);
         *shown = Arc::new(next);
         if let Some(changes) = &*self.changes.lock().expect("unpoisoned") {
             changes.send_replace(index);
         }
+        self.converged.send_replace(converged);
+    }
+
+    /// For how long agreement was waited for, and the pauses wanted.
+    pub(super) fn waits(&self) -> Vec<(Duration, Duration)> {
+        self.waits.lock().expect("unpoisoned").clone()
     }
 
     /// Stops, as after a leave.
@@ -126,6 +138,16 @@ impl Membership for FakeNode {
         self.receiver.clone()
     }
 
+    fn await_agreement(
+        &self,
+        length: Duration,
+        pause: Duration,
+    ) -> Pending<Result<watch::Receiver<bool>, Stopped>> {
+        self.waits.lock().expect("unpoisoned").push((length, pause));
+        let converged = self.converged.subscribe();
+        Box::pin(async move { Ok(converged) })
+    }
+
     /// The address says how it answers.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
         let results = addresses.into_iter().map(answer).collect();
@@ -199,8 +221,21 @@ pub(in crate::daemon) fn snapshot() -> Snapshot {
         local: n1.name.clone(),
         index: 42,
         fingerprint: 0x9f86_d081_884c,
+        agreement: agreement(),
+        made: std::time::Instant::now(),
         members: vec![n1, n2, n3],
         node: node(),
+    }
+}
+
+fn agreement() -> AgreementState {
+    AgreementState {
+        fingerprint: 0x9f86_d081_884c,
+        alive: 2,
+        agree: 2,
+        laggards: Vec::new(),
+        converged: true,
+        stable_for: Duration::from_millis(1500),
     }
 }
 
@@ -209,6 +244,8 @@ fn node() -> NodeView {
         node_id: NodeId(0xab),
         bound: "127.0.0.1:7480".parse().expect("valid"),
         readiness: Readiness::Ready,
+        rival: None,
+        clock_skew: 0,
         isolated: false,
         local_health: 0,
         miss_rate: 0.015_25,
