@@ -26,8 +26,8 @@ fn assert_names_both(text: &str, one: &Agent, other: &Agent) {
 }
 
 /// docker-archive/classicswarm#1114, weaveworks/weave#2767: a machine was cloned with its identity.
-/// The copy is the later start; the original says what has happened, and comes back when an operator
-/// has stopped the copy.
+/// The copy is the later start; the original says what has happened, and comes back when an
+/// operator has stopped the copy.
 #[test]
 fn of_two_agents_with_one_data_directory_the_earlier_falls_silent() {
     let directory = std::env::temp_dir().join(format!("rumord-it-copy-{}", std::process::id()));

@@ -132,8 +132,8 @@ fn two_members_swap_their_addresses() {
     }
 }
 
-/// hashicorp/consul#733, #4879: a node that came back at another address was refused, for as long as
-/// anybody told of its old one.
+/// hashicorp/consul#733, #4879: a node that came back at another address was refused, for as long
+/// as anybody told of its old one.
 #[test]
 fn a_member_comes_back_at_another_address() {
     for seed in 1..=5 {

@@ -160,8 +160,8 @@ fn a_new_life_joins_while_views_of_the_old_one_differ_and_an_answer_is_lost() {
     }
 }
 
-/// quickwit-oss/chitchat#94, caio/foca#32: after a restart both lives were listed, and a node listed
-/// its own former one.
+/// quickwit-oss/chitchat#94, caio/foca#32: after a restart both lives were listed, and a node
+/// listed its own former one.
 #[test]
 fn only_the_newest_life_is_listed_also_when_an_old_one_is_told_late() {
     let (mut world, nodes) = settled(1, 5);
