@@ -18,6 +18,7 @@
 //! its tests pin the format.
 
 mod codec;
+mod extension;
 mod holders;
 mod list;
 mod message;
@@ -25,10 +26,11 @@ mod values;
 
 use crate::member::keyed_hash;
 
+pub use extension::Extension;
 pub use holders::{HOLDER_BYTES_MAX, HolderMap, HolderPlaces, Holders, Wish};
 pub use list::List;
 pub use message::{
-    Ack, Extension, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
+    Ack, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
     RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Sync, Table,
     Target, Update, WrongTarget,
 };

@@ -10,7 +10,7 @@ use super::health::Punctuality;
 use super::loss;
 use super::probe::{Probe, Purpose};
 use super::stats::SuspicionOutcome;
-use super::{Event, EventKind, Evidence, MemberEvent, Node, Outbox, Timer};
+use super::{EventKind, Evidence, Node, Outbox, Timer};
 use crate::member::{NameHash, Status};
 use crate::time::Instant;
 
@@ -431,22 +431,13 @@ impl Node {
     }
 
     fn emit_isolation(&self, rule: &'static str, out: &mut Outbox) {
-        let own = self.own_standing();
-        out.events.push(Event::Member(MemberEvent {
-            kind: EventKind::Isolated,
-            member: self.local.name.clone(),
-            address: self.address_of(self.local.hash),
-            rival: None,
-            generation: own.generation,
-            incarnation: own.incarnation,
-            from: Some(own.status),
-            to: own.status,
-            evidence: Some(Evidence {
-                rule,
-                phi: 0.0,
-                witnesses: 0,
-                silence: self.now.since(self.contact_at),
-            }),
-        }));
+        let evidence = Evidence {
+            rule,
+            phi: 0.0,
+            witnesses: 0,
+            silence: self.now.since(self.contact_at),
+        };
+        let event = self.own_event(EventKind::Isolated, None, Some(evidence));
+        out.events.push(event);
     }
 }

@@ -16,7 +16,7 @@ use rand::seq::IndexedRandom;
 
 use super::join_book::JoinState;
 use super::stats::SuspicionOutcome;
-use super::{Event, EventKind, Life, MemberEvent, Node, Outbox};
+use super::{Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox};
 use crate::member::{Generation, NameHash, NodeId, Record};
 use crate::time::Instant;
 use crate::wire::{
@@ -143,18 +143,30 @@ impl Node {
 
     fn report_conflict(&mut self, out: &mut Outbox) {
         self.conflict.reported_at = Some(self.now);
+        let rival = self.conflict.rival.and_then(|rival| rival.address);
+        out.events
+            .push(self.own_event(EventKind::Conflict, rival, None));
+    }
+
+    /// Something that happened to this node itself, whose status stays.
+    pub(super) fn own_event(
+        &self,
+        kind: EventKind,
+        rival: Option<SocketAddr>,
+        evidence: Option<Evidence>,
+    ) -> Event {
         let own = self.own_standing();
-        out.events.push(Event::Member(MemberEvent {
-            kind: EventKind::Conflict,
+        Event::Member(MemberEvent {
+            kind,
             member: self.local.name.clone(),
             address: self.address_of(self.local.hash),
-            rival: self.conflict.rival.and_then(|rival| rival.address),
+            rival,
             generation: own.generation,
             incarnation: own.incarnation,
             from: Some(own.status),
             to: own.status,
-            evidence: None,
-        }));
+            evidence,
+        })
     }
 
     /// Tells the rival that this process is there: a ping that names its life, which only a process
