@@ -18,21 +18,26 @@
 //! its tests pin the format.
 
 mod codec;
+mod exchange;
 mod list;
 mod message;
 mod values;
 
 use crate::member::keyed_hash;
 
+pub use exchange::{
+    Advice, Bucket, DIGEST_BUCKETS, DIGEST_IDS_MAX, Delta, Difference, Digest, IDS_MAX, Place,
+    Summary,
+};
 pub use list::List;
 pub use message::{
-    Ack, Extension, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
-    RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Sync, Table,
-    Target, Update, WrongTarget,
+    Ack, Busy, Extension, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping,
+    PingReq, RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded,
+    Table, Target, Update, WrongTarget,
 };
 pub use values::{
-    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
-    ProbeSeq,
+    Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MissRate,
+    NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
 };
 
 /// First bytes of every frame.

@@ -56,6 +56,9 @@ impl Node {
             Timer::Join => self.on_join_due(out),
             Timer::Leave => self.on_leave_round(out),
             Timer::Slot => self.on_slot(out),
+            Timer::Exchange => self.on_exchange_silent(out),
+            Timer::FollowUp => self.on_follow_up(out),
+            Timer::Settle => self.on_settle(out),
             Timer::Period => self.on_period(deadline, out),
         }
     }

@@ -27,12 +27,18 @@ pub enum Timer {
     Leave,
     /// The next duty of the slotted schedule.
     Slot,
+    /// The partner of an exchange has been silent for long enough.
+    Exchange,
+    /// The next exchange after one that moved much.
+    FollowUp,
+    /// A look whether a batch of changes has reached everybody.
+    Settle,
     /// The own probe period.
     Period,
 }
 
 /// How many timers there is one of each.
-const SINGLES: usize = 5;
+const SINGLES: usize = 8;
 
 /// Which timer is due when. Setting replaces, cancelling removes: nothing in here is ever stale.
 #[derive(Default, Debug)]
@@ -51,6 +57,9 @@ impl Timer {
         Timer::Join,
         Timer::Leave,
         Timer::Slot,
+        Timer::Exchange,
+        Timer::FollowUp,
+        Timer::Settle,
         Timer::Period,
     ];
 
@@ -61,7 +70,10 @@ impl Timer {
             Timer::Join => Some(1),
             Timer::Leave => Some(2),
             Timer::Slot => Some(3),
-            Timer::Period => Some(4),
+            Timer::Exchange => Some(4),
+            Timer::FollowUp => Some(5),
+            Timer::Settle => Some(6),
+            Timer::Period => Some(7),
             _ => None,
         }
     }
@@ -175,10 +187,10 @@ mod tests {
     fn timer(n: u8) -> Timer {
         let member = NameHash::from_wire(u64::from(n).to_be_bytes());
         match n {
-            0..5 => Timer::SINGLE[usize::from(n)],
-            5..8 => Timer::Probe(ProbeSeq(n.into())),
-            8..11 => Timer::Case(member),
-            11..14 => Timer::ForeignSuspicion(member),
+            0..8 => Timer::SINGLE[usize::from(n)],
+            8..11 => Timer::Probe(ProbeSeq(n.into())),
+            11..14 => Timer::Case(member),
+            14..17 => Timer::ForeignSuspicion(member),
             _ => Timer::Admission(StreamId(n.into())),
         }
     }
@@ -186,7 +198,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn timers_are_as_in_a_plain_map(
-            steps in proptest::collection::vec((0..4u8, 0..16u8, 0..6u64), 1..80),
+            steps in proptest::collection::vec((0..4u8, 0..19u8, 0..6u64), 1..80),
         ) {
             let (mut timers, mut map) = (Timers::default(), BTreeMap::new());
             let mut now = Instant::ORIGIN;

@@ -8,15 +8,17 @@ use super::{Offences, hold, offends};
 type ModulePath = Vec<String>;
 
 /// The hubs of `protocol`, which know its leaves.
-const HUBS: [&str; 12] = [
+const HUBS: [&str; 14] = [
     "cases",
     "describing",
+    "exchanging",
     "joining",
     "leaving",
     "periodic",
     "probing",
     "receive",
     "scheduling",
+    "serving",
     "spreading",
     "streams",
     "updates",
