@@ -79,6 +79,10 @@ impl Node {
         // Who has not been admitted asks nobody: its claims would spread past the admission.
         if self.life == Life::Ready {
             self.probe_by_schedule(out);
+            // Fixed observers make a difference known to few: one more look, at anybody.
+            if self.repair.differs() {
+                self.check_random_member(out);
+            }
             self.contact_dead(out);
         }
     }

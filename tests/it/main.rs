@@ -13,4 +13,5 @@ mod describing;
 mod hostile;
 mod nodes;
 mod program;
+mod slow_peers;
 mod tidy;

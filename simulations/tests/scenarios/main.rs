@@ -9,6 +9,7 @@ mod clusters;
 mod commands;
 mod comparing;
 mod crashing;
+mod exchanging;
 mod hostile;
 mod hosts;
 mod joining;
