@@ -319,6 +319,7 @@ fn update(record: &std::sync::Arc<Record>) -> RecordUpdate {
         record: record.clone(),
         version: Version(77),
         age: Age(60),
+        lease_left: Default::default(),
     }
 }
 
@@ -337,6 +338,7 @@ fn record(number: usize, incarnation: Incarnation) -> RecordUpdate {
         tags: Tags::new(),
         services: Vec::new(),
         wire: WireRange { min: 1, max: 1 },
+        maintenance: None,
     };
     let record = Record {
         name: name(&format!("member-{number:04}")),

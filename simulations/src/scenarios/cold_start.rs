@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Scenario;
-use super::large::{MEMBERS, percent, until_equal, world};
+use super::large::{MEMBERS, apart, percent, until_equal, world};
 use super::stage::{Stage, seconds};
 use crate::world::Start;
 
@@ -26,8 +26,7 @@ fn play(stage: &mut Stage) -> Result<(), String> {
         stage.world = world(stage.seed(), loss);
         for number in 0..MEMBERS {
             let address = address(number);
-            // Steps without a common divisor with the number of members: no order helps anybody.
-            let others = (1..=ADDRESSES).map(|n| self::address(number * 7 + n * 331 + n * n));
+            let others = (1..=ADDRESSES).map(|n| self::address(number * 7 + n * 331 + 1));
             let start = Start {
                 address: Some(address),
                 ..Start::named(&format!("n{number}"))
@@ -36,7 +35,7 @@ fn play(stage: &mut Stage) -> Result<(), String> {
             stage.world.run_for(GAP);
         }
         let equal = until_equal(&mut stage.world, seconds(60));
-        let equal = equal.ok_or("islands after 60 s")?;
+        let equal = equal.ok_or_else(|| apart(&stage.world))?;
         let what = format!("one cluster after, {}", percent(loss));
         stage.tell(&what, format!("{:.2} s", equal.as_secs_f64()));
         stage.tell_exchanges();

@@ -1,5 +1,6 @@
 //! What the stories of a thousand members have in common.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::stage::Stage;
@@ -58,6 +59,27 @@ pub(super) fn until_equal(world: &mut World, bound: Duration) -> Option<Duration
         }
         world.run_for(LOOK);
     }
+}
+
+/// How many different tables there are, and how many members the smallest and the largest hold.
+pub(super) fn apart(world: &World) -> String {
+    let tables: BTreeSet<u64> = world
+        .up()
+        .map(|process| process.node.fingerprint())
+        .collect();
+    let sizes: BTreeSet<usize> = world
+        .up()
+        .map(|process| process.node.records().count())
+        .collect();
+    let (least, most) = (sizes.first(), sizes.last());
+    let ready = world.up().filter(|process| process.node.state().ready);
+    format!(
+        "{} tables of {} to {} members, {} ready",
+        tables.len(),
+        least.unwrap_or(&0),
+        most.unwrap_or(&0),
+        ready.count()
+    )
 }
 
 /// How the loss of a part of a story is told.

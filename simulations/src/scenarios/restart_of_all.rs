@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Scenario;
-use super::large::{MEMBERS, full, percent, until_equal};
+use super::large::{MEMBERS, apart, full, percent, until_equal};
 use super::stage::{Stage, seconds};
 use crate::world::Restart;
 
@@ -33,7 +33,7 @@ fn play(stage: &mut Stage) -> Result<(), String> {
             stage.world.run_for(GAP);
         }
         let equal = until_equal(&mut stage.world, seconds(30));
-        let equal = equal.ok_or("not equal after 30 s")?;
+        let equal = equal.ok_or_else(|| apart(&stage.world))?;
         let what = format!("all tables equal after, {}", percent(loss));
         stage.tell(&what, format!("{:.2} s", equal.as_secs_f64()));
         stage.tell_exchanges();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rumord::protocol::{Config, Direction, Transport};
 
 use super::Scenario;
-use super::large::{MEMBERS, full, percent, until_equal};
+use super::large::{MEMBERS, apart, full, percent, until_equal};
 use super::stage::{Stage, seconds};
 
 /// How long it goes on, and how much later the next change is made.
@@ -35,7 +35,7 @@ fn play(stage: &mut Stage) -> Result<(), String> {
         }
         let bytes = (sent(stage) - before) as f64 / LENGTH.as_secs_f64() / MEMBERS as f64;
         let equal = until_equal(&mut stage.world, seconds(30));
-        let equal = equal.ok_or("not equal after 30 s")?;
+        let equal = equal.ok_or_else(|| apart(&stage.world))?;
         let mut known: Vec<Duration> = watches
             .iter()
             .filter_map(|&watch| stage.world.known_after(watch))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rumord::protocol::{Direction, Transport};
 
 use super::Scenario;
-use super::large::{percent, until_equal, world};
+use super::large::{apart, percent, until_equal, world};
 use super::stage::{Stage, seconds};
 use crate::world::Start;
 
@@ -35,7 +35,7 @@ fn play(stage: &mut Stage) -> Result<(), String> {
             stage.world.run_for(GAP);
         }
         let equal = until_equal(&mut stage.world, seconds(30));
-        let equal = equal.ok_or("not equal after 30 s")?;
+        let equal = equal.ok_or_else(|| apart(&stage.world))?;
         let what = format!("all tables equal after, {}", percent(loss));
         stage.tell(&what, format!("{:.2} s", equal.as_secs_f64()));
         let stats = stage.world.process(first).node.stats();
