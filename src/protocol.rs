@@ -1,9 +1,9 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
-//! `cases`, `joining`, `conflict`, `streams`, `leaving` and `periodic` hold control flow, each one
-//! part of the protocol. The other modules are leaves: arithmetic and bookkeeping that know no
-//! other leaf and can be tested with numbers alone.
+//! `cases`, `exchanging`, `serving`, `joining`, `conflict`, `streams`, `leaving` and `periodic`
+//! hold control flow, each one part of the protocol. The other modules are leaves: arithmetic and
+//! bookkeeping that know no other leaf and can be tested with numbers alone.
 
 mod accrual;
 mod agreeing;
@@ -13,7 +13,10 @@ mod cases;
 mod config;
 mod conflict;
 mod describing;
+mod digest;
 mod dissemination;
+mod exchange;
+mod exchanging;
 mod health;
 mod input;
 mod join_book;
@@ -31,6 +34,8 @@ mod rngs;
 mod round_robin;
 mod round_trip;
 mod scheduling;
+mod serving;
+mod settle;
 mod skew;
 mod slots;
 mod spreading;
@@ -45,6 +50,8 @@ mod wall_clock;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
+
+use rand::Rng;
 
 use crate::member::{
     Generation, HeartbeatState, Metadata, NameHash, NodeId, NodeName, Record, Standing, Version,
@@ -72,9 +79,10 @@ use agreement::Agreement;
 use case::Case;
 use conflict::Conflict;
 use dissemination::{ByteBucket, Dissemination};
+use exchange::Running;
 use health::Health;
 use join_book::JoinBook;
-use joining::Admission;
+use joining::{Admission, JOINS_PER_SECOND};
 use leases::Leases;
 use leaving::Leaving;
 use loss::MissEstimate;
@@ -83,6 +91,8 @@ use repair::Repair;
 use rngs::Rngs;
 use round_robin::RoundRobin;
 use round_trip::RoundTrip;
+use serving::HASHED_PER_SECOND;
+use settle::Settle;
 use skew::Skew;
 pub use slots::PeriodStart;
 use slots::Slots;
@@ -190,8 +200,22 @@ pub struct Node {
     // Streams.
     exchanges: BTreeMap<ExchangeId, Exchange>,
     next_exchange: u64,
+    /// Streams with tables that are being answered, and since when.
+    served: BTreeMap<StreamId, Instant>,
+    // Exchanges of tables.
     repair: Repair,
+    running: Option<Running>,
+    /// With whom the next exchange follows at once, and how many more.
+    follow_up: Option<(NameHash, u8)>,
+    settle: Settle,
+    /// Requests of several frames: how many of their records changed the table so far.
+    adopting: BTreeMap<StreamId, usize>,
+    hash_budget: ByteBucket,
+    cookie_secret: u64,
+    // Joining and leaving.
     joins: JoinBook,
+    /// Joins that may be served at once.
+    join_budget: ByteBucket,
     admissions: BTreeMap<StreamId, Admission>,
     conflict: Conflict,
     leaving: Option<Leaving>,
@@ -278,8 +302,16 @@ impl Node {
             agreement: Agreement::default(),
             exchanges: BTreeMap::new(),
             next_exchange: 0,
+            served: BTreeMap::new(),
             repair: Repair::new(config.mismatch_timeout),
+            running: None,
+            follow_up: None,
+            settle: Settle::default(),
+            adopting: BTreeMap::new(),
+            hash_budget: ByteBucket::new(HASHED_PER_SECOND, HASHED_PER_SECOND, now),
+            cookie_secret: rngs.exchange.next_u64(),
             joins: JoinBook::new(config.join_retry),
+            join_budget: ByteBucket::new(JOINS_PER_SECOND, JOINS_PER_SECOND, now),
             admissions: BTreeMap::new(),
             conflict: Conflict::default(),
             leaving: None,
@@ -305,6 +337,7 @@ impl Node {
             Input::Datagram { from, payload } => self.on_datagram(from, payload, outbox),
             Input::Request { stream, frame, .. } => self.on_request(stream, frame, outbox),
             Input::Reply { exchange, frame } => self.on_reply(exchange, frame, outbox),
+            Input::StreamClosed { stream } => self.on_stream_closed(stream),
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
             Input::Deadline => self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
@@ -315,6 +348,7 @@ impl Node {
         }
         self.arm_push();
         self.arm_agreement();
+        self.arm_settle();
     }
 
     /// When [`Input::Deadline`] is next wanted. There always is a next deadline.

@@ -18,6 +18,7 @@
 //! its tests pin the format.
 
 mod codec;
+mod exchange;
 mod extension;
 mod holders;
 mod list;
@@ -26,17 +27,21 @@ mod values;
 
 use crate::member::keyed_hash;
 
+pub use exchange::{
+    Advice, Bucket, DIGEST_BUCKETS, DIGEST_IDS_MAX, Delta, Difference, Digest, IDS_MAX, Place,
+    Summary,
+};
 pub use extension::Extension;
 pub use holders::{HOLDER_BYTES_MAX, HolderMap, HolderPlaces, Holders, Wish};
 pub use list::List;
 pub use message::{
-    Ack, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
-    RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Sync, Table,
+    Ack, Busy, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
+    RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Table,
     Target, Update, WrongTarget,
 };
 pub use values::{
-    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
-    ProbeSeq,
+    Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MissRate,
+    NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
 };
 
 /// First bytes of every frame.

@@ -5,6 +5,7 @@ mod arguments;
 mod compare;
 mod converge;
 mod detect;
+mod exchange;
 mod files;
 mod measurement;
 mod part;
@@ -59,6 +60,8 @@ enum Command {
     Compare(compare::CompareArguments),
     /// The memory and time that a large cluster with full tables takes
     Scale(scale::ScaleArguments),
+    /// What an exchange of two tables that differ costs, beside both tables in full
+    Exchange(exchange::ExchangeArguments),
     /// A story with figures and bounds; lists them without a name
     Scenario(scenario::ScenarioArguments),
 }
@@ -109,6 +112,7 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Merge(arguments) => sweep::merge(arguments, out),
         Command::Compare(arguments) => compare::compare(arguments, out),
         Command::Scale(arguments) => scale::scale_one(arguments, out),
+        Command::Exchange(arguments) => exchange::exchange_tables(arguments, out),
         Command::Scenario(arguments) => scenario::scenario(arguments, out),
     }
 }

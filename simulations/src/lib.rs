@@ -23,6 +23,7 @@
 //! | [`detect`] | how long a crash takes to be found, and mistakes |
 //! | [`compare`] | the same measures on another protocol, in the same world |
 //! | [`scale`] | the memory and time that a large cluster takes |
+//! | [`pair`] | what an exchange of two tables costs, to the byte |
 //! | [`fit`], [`svg`] | figures about figures, and pictures of them |
 //! | [`commands`] | all of it from the command line, in one process or on many machines |
 //! | [`parallel`] | independent runs on several threads |
@@ -47,6 +48,7 @@ pub mod fit;
 pub mod forks;
 pub mod link;
 pub mod network;
+pub mod pair;
 pub mod parallel;
 pub mod process;
 pub mod queue;

@@ -87,6 +87,11 @@ pub enum Arrival {
         /// The answer.
         frames: Frames,
     },
+    /// The end of a stream that somebody opened.
+    Closed {
+        /// The stream.
+        stream: StreamId,
+    },
     /// The end of a stream that this process opened.
     Ended {
         /// The stream.

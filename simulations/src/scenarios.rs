@@ -3,24 +3,30 @@
 mod blocked_io;
 mod churn;
 mod clock_step;
+mod cold_start;
 mod convergence;
 mod cpu_starvation;
 mod crash;
 mod deaf;
 mod join_storm;
+mod large;
 mod late_timers;
 mod lossy_node;
 mod mass_crash;
 mod mass_restart;
+mod missed_update;
 mod one_way;
 mod partition;
 mod pause;
 mod recycled_address;
 mod refutation;
+mod restart_of_all;
 mod rolling_deploy;
 mod slow_node;
 mod stage;
 mod stale_messages;
+mod steady_changes;
+mod steady_joins;
 mod two_clusters;
 
 pub use stage::Stage;
@@ -37,7 +43,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 21] = [
+pub const SCENARIOS: [Scenario; 26] = [
     crash::SCENARIO,
     mass_crash::SCENARIO,
     refutation::SCENARIO,
@@ -59,4 +65,9 @@ pub const SCENARIOS: [Scenario; 21] = [
     clock_step::SCENARIO,
     two_clusters::SCENARIO,
     rolling_deploy::SCENARIO,
+    restart_of_all::SCENARIO,
+    cold_start::SCENARIO,
+    steady_joins::SCENARIO,
+    missed_update::SCENARIO,
+    steady_changes::SCENARIO,
 ];

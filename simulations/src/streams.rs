@@ -113,9 +113,13 @@ impl Connections {
             .collect()
     }
 
-    /// Ends every connection that `process` has opened.
-    pub fn abandon(&mut self, process: ProcessId) {
-        self.open
-            .retain(|_, connection| connection.caller != process);
+    /// Ends every connection that `process` has opened, and returns them.
+    pub fn abandon(&mut self, process: ProcessId) -> Vec<(ConnectionId, Connection)> {
+        let open = std::mem::take(&mut self.open);
+        let (opened, others): (BTreeMap<_, _>, _) = open
+            .into_iter()
+            .partition(|(_, connection)| connection.caller == process);
+        self.open = others;
+        opened.into_iter().collect()
     }
 }

@@ -271,6 +271,8 @@ impl Driver {
             }
             StreamInput::Closed { stream } => {
                 self.answers.remove(&stream);
+                self.core
+                    .handle(now, Input::StreamClosed { stream }, &mut self.outbox);
             }
             StreamInput::Reply { exchange, frame } => {
                 let input = Input::Reply {

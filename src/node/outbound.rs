@@ -14,6 +14,10 @@ use super::driver::StreamInput;
 use crate::protocol::ExchangeId;
 use crate::wire::STREAM_FRAME_BYTES_MAX;
 
+/// How long a chunk of a frame may take to be sent: a peer that takes nothing is given up.
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(2);
+const CHUNK_BYTES: usize = 16 * 1024;
+
 /// A stream to be opened.
 #[derive(Debug)]
 pub(super) struct Request {
@@ -68,13 +72,18 @@ pub(super) async fn write_frames(
     writer: &mut OwnedWriteHalf,
     frames: &[Vec<u8>],
 ) -> io::Result<()> {
-    let mut bytes = Vec::with_capacity(frames.iter().map(|frame| frame.len() + 4).sum());
     for frame in frames {
         let length = u32::try_from(frame.len()).map_err(io::Error::other)?;
+        let mut bytes = Vec::with_capacity(frame.len() + 4);
         bytes.extend_from_slice(&length.to_be_bytes());
         bytes.extend_from_slice(frame);
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            match timeout(CHUNK_TIMEOUT, writer.write_all(chunk)).await {
+                Ok(sent) => sent?,
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
     }
-    writer.write_all(&bytes).await?;
     writer.shutdown().await
 }
 

@@ -63,6 +63,11 @@ pub enum Input<'a> {
         /// The frame, without its length.
         frame: &'a [u8],
     },
+    /// A stream that a peer opened is closed: its answer has arrived, or never will.
+    StreamClosed {
+        /// The stream.
+        stream: StreamId,
+    },
     /// A stream that this node opened has ended, well or not.
     ExchangeEnded {
         /// The stream.

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rand::seq::IndexedRandom;
+
 use super::dissemination::{Form, Urgency};
-use super::join_book::JoinState;
+use super::join_book::{JoinState, Manner, Origin};
 use super::loss::MissEstimate;
 use super::probe::Purpose;
 use super::slots::PeriodStart;
@@ -16,10 +18,16 @@ use super::{
 };
 use crate::member::{Generation, Metadata, NameHash, Record, Standing, Version};
 use crate::time::Instant;
-use crate::wire::{Age, Message, RecordUpdate, RefusalCode, Refused, Superseded, Target};
+use crate::wire::{
+    Age, Busy, List, Message, RecordUpdate, RefusalCode, Refused, Superseded, Target,
+};
 
 /// Joins that wait for an answer of the recorded holder of their name.
 const ADMISSIONS_MAX: usize = 64;
+/// Joins that are served in a second, while others could serve them too.
+pub(super) const JOINS_PER_SECOND: u32 = 20;
+/// Members named to a joiner that is sent elsewhere.
+const REDIRECTS: usize = List::<(), 8>::MAX;
 /// Pause between two questions to the recorded holder.
 const ADMISSION_PAUSE: Duration = Duration::from_millis(300);
 
@@ -64,8 +72,12 @@ impl Node {
 
     /// Join through `addresses`.
     pub(super) fn on_join(&mut self, addresses: &[SocketAddr], out: &mut Outbox) {
+        let origin = match self.life {
+            Life::Joining => Origin::Listed,
+            Life::Ready | Life::Silent | Life::Leaving => Origin::Wished,
+        };
         for &address in addresses {
-            if !self.joins.wish(address, self.now) {
+            if !self.joins.wish(address, self.now, origin) {
                 self.drop_for_limit("join");
                 self.tell_join(
                     address,
@@ -79,14 +91,33 @@ impl Node {
 
     /// Tries every address that is due.
     pub(super) fn on_join_due(&mut self, out: &mut Outbox) {
-        while let Some(address) = self.joins.take_due(self.now) {
-            if self.life == Life::Leaving {
-                self.joins.settle(address, JoinState::Itself);
-            } else {
-                self.ask_to_join(address, out);
+        loop {
+            let manner = self.join_manner();
+            let due = self.joins.take_due(self.now, manner, &mut self.rngs.join);
+            let Some((address, origin)) = due else {
+                break;
+            };
+            let known = self.active_at(address);
+            let belongs = self.local.admitted && !self.is_silent();
+            match known.filter(|_| origin == Origin::Listed && belongs) {
+                _ if self.life == Life::Leaving => self.joins.settle(address, JoinState::Itself),
+                Some(member) => {
+                    self.joins.settle(address, JoinState::Joined(member));
+                    let members = self.told_records().len();
+                    self.tell_join(address, JoinOutcome::Joined { members }, out);
+                }
+                None => self.ask_to_join(address, address, out),
             }
         }
         self.arm_join();
+    }
+
+    /// To join, one table is enough; who belongs to a cluster already asks whom it is told to ask.
+    fn join_manner(&self) -> Manner {
+        match self.life {
+            Life::Joining => Manner::InTurn,
+            Life::Ready | Life::Silent | Life::Leaving => Manner::AtOnce,
+        }
     }
 
     /// Somebody at `from` pings `target`. If that is this life, which no join address has admitted,
@@ -103,15 +134,15 @@ impl Node {
     }
 
     fn arm_join(&mut self) {
-        match self.joins.next_due() {
+        match self.joins.next_due(self.join_manner()) {
             Some(at) => self.timers.set(Timer::Join, self.now, at.since(self.now)),
             None => self.timers.cancel(Timer::Join),
         }
     }
 
-    fn retry_join(&mut self, address: SocketAddr) {
+    fn retry_join(&mut self, address: SocketAddr, out: &mut Outbox) {
         self.joins.retry(address, self.now, &mut self.rngs.join);
-        self.arm_join();
+        self.on_join_due(out);
     }
 
     fn tell_join(&self, address: SocketAddr, outcome: JoinOutcome, out: &mut Outbox) {
@@ -129,6 +160,7 @@ impl Node {
         self.news
             .publish(self.local.hash, Form::Record, Urgency::First, due);
         self.tell_join(address, JoinOutcome::Joined { members }, out);
+        self.on_join_due(out);
     }
 
     /// Tables were exchanged, or there is nobody to exchange with.
@@ -138,16 +170,40 @@ impl Node {
         }
     }
 
-    /// `address` did not answer.
+    /// `address` did not answer, or whom it named instead.
     pub(super) fn on_join_failed(&mut self, address: SocketAddr, out: &mut Outbox) {
-        self.retry_join(address);
-        self.tell_join(address, JoinOutcome::Unreachable, out);
+        match self.joins.detour(address, self.now) {
+            Some(other) => self.ask_to_join(address, other, out),
+            None => {
+                self.tell_join(address, JoinOutcome::Unreachable, out);
+                self.retry_join(address, out);
+            }
+        }
+    }
+
+    /// `address`, or whom it named, has too much to do, and names others.
+    pub(super) fn on_join_busy(&mut self, address: SocketAddr, busy: &Busy, out: &mut Outbox) {
+        let own = self.address_of(self.local.hash);
+        let others = busy.others.iter().copied();
+        let others = others.filter(|&other| Some(other) != own).collect();
+        match self.joins.redirect(address, others, self.now) {
+            Some(other) => self.ask_to_join(address, other, out),
+            None => self.on_join_refused(address, RefusalReason::Unavailable, out),
+        }
     }
 
     /// `address` said no.
-    pub(super) fn on_refused(&mut self, address: SocketAddr, refused: &Refused, out: &mut Outbox) {
+    pub(super) fn on_refused(
+        &mut self,
+        (address, asked): (SocketAddr, SocketAddr),
+        refused: &Refused,
+        out: &mut Outbox,
+    ) {
         let itself = |holder: &RecordUpdate| self.is_own_process(&holder.record);
         if refused.holder.iter().any(itself) {
+            if asked != address {
+                return self.on_join_failed(address, out);
+            }
             self.joins.settle(address, JoinState::Itself);
             if self.joins.is_alone() {
                 self.become_ready();
@@ -182,8 +238,8 @@ impl Node {
         out: &mut Outbox,
     ) {
         self.wall.ahead = reason == RefusalReason::FutureGeneration;
-        self.retry_join(address);
         self.tell_join(address, JoinOutcome::Refused(reason), out);
+        self.retry_join(address, out);
     }
 
     /// The cluster remembers a life of this name with `generation`, not below the one asked for.
@@ -261,11 +317,33 @@ impl Node {
             self.refuse(stream, RefusalCode::NAME_CONFLICT, Some(member), out);
         } else if self.life == Life::Leaving {
             self.refuse(stream, RefusalCode::UNAVAILABLE, None, out);
+        } else if self.must_redirect() {
+            self.redirect_joiner(stream, member, out);
         } else if self.must_ask_holder(member, &joiner) {
             self.ask_holder(stream, member, joiner, out);
         } else {
             self.admit(stream, &joiner, out);
         }
+    }
+
+    /// Whether so many have joined through this node in the last second that others are to take
+    /// part, if there are any.
+    fn must_redirect(&self) -> bool {
+        !self.join_budget.wait(self.now).is_zero() && !self.table.active().is_empty()
+    }
+
+    /// Sends `joiner` to others, drawn at random.
+    fn redirect_joiner(&mut self, stream: StreamId, joiner: NameHash, out: &mut Outbox) {
+        let active = self.table.active();
+        let drawn: Vec<NameHash> = active
+            .sample(&mut self.rngs.join, REDIRECTS + 1)
+            .copied()
+            .filter(|&member| member != joiner)
+            .collect();
+        let others = drawn.into_iter().filter(|&member| !self.is_suspect(member));
+        let others = others.filter_map(|member| self.address_of(member));
+        let others = others.take(REDIRECTS).collect();
+        self.say_busy(stream, others, out);
     }
 
     fn supersede(&mut self, stream: StreamId, generation: Generation, out: &mut Outbox) {
@@ -377,6 +455,10 @@ impl Node {
                 return;
             }
         }
+        if !self.may_serve(stream) {
+            return self.redirect_joiner(stream, member, out);
+        }
+        self.join_budget.take(self.now, 1);
         self.adopt_record(joiner, Source::Told, out);
         // Serving a join is an exchange of tables too; but a life that is years ahead of all clocks
         // is listed by nobody, and must not take itself for a member.

@@ -58,6 +58,9 @@ impl Node {
             Timer::Join => self.on_join_due(out),
             Timer::Leave => self.on_leave_round(out),
             Timer::Slot => self.on_slot(out),
+            Timer::Exchange => self.on_exchange_silent(out),
+            Timer::FollowUp => self.on_follow_up(out),
+            Timer::Settle => self.on_settle(out),
             Timer::Period => self.on_period(deadline, out),
         }
     }
@@ -79,6 +82,10 @@ impl Node {
         // Who has not been admitted asks nobody: its claims would spread past the admission.
         if self.life == Life::Ready {
             self.probe_by_schedule(out);
+            // Fixed observers make a difference known to few: one more look, at anybody.
+            if self.repair.differs() {
+                self.check_random_member(out);
+            }
             self.contact_dead(out);
         }
     }

@@ -40,6 +40,8 @@ pub enum Purpose {
     Contact,
     /// A question whether the holder of a name runs, before another instance may take it.
     Admission(StreamId),
+    /// A look whether tables are equal.
+    Check,
     /// A ping that tells that this node leaves.
     Leave,
 }
@@ -134,7 +136,10 @@ impl ProbeBook {
             probe.timed_out
                 && probe.target == target
                 && probe.sent_at < proof
-                && matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
+                && matches!(
+                    probe.purpose,
+                    Purpose::Scheduled | Purpose::Case | Purpose::Check
+                )
         };
         let before = self.open.len();
         self.open.retain(|(_, probe)| !lost(probe));

@@ -4,9 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::config::Spreading;
+use super::exchange::Path;
+use super::exchanging::AnsweredBy;
 use super::probe::Purpose;
 use super::probing::probe_kind;
 use super::repair::Comparison;
+use super::serving::Asked;
 use super::spreading::Fill;
 use super::stats::Direction;
 use super::{Node, Outbox, ProbeKind, ProbeOutcome, Rejection, Transport};
@@ -72,9 +75,16 @@ impl Node {
             Message::RelayedAck(ack) => self.on_relayed_ack(&ack, out),
             Message::WrongTarget(answer) => self.on_wrong_target(&answer, out),
             Message::News(news) => self.on_news(&news, out),
+            Message::Digest(digest) => {
+                self.on_digest(Asked::Datagram { from, bytes }, &digest, out)
+            }
+            Message::Delta(delta) => self.on_delta(Asked::Datagram { from, bytes }, &delta, out),
+            Message::Difference(answer) => {
+                self.on_difference(AnsweredBy::Datagram(from), &answer, out);
+            }
             Message::Join(_)
             | Message::Table(_)
-            | Message::Sync(_)
+            | Message::Busy(_)
             | Message::Refused(_)
             | Message::Superseded(_) => self.reject(Rejection::WrongTransport),
         }
@@ -84,16 +94,20 @@ impl Node {
     /// lately answered this node from the same address, else no more than it sent, so that a
     /// forged source cannot make this node flood somebody.
     fn answer_budget(&self, sender: &Sender, from: SocketAddr, bytes: usize) -> usize {
-        let proven = self.address_of(sender.member) == Some(from)
-            && self
-                .answered_at(sender.member)
-                .is_some_and(|at| self.now.since(at) <= self.config.pause_tolerance);
+        let proven =
+            self.address_of(sender.member) == Some(from) && self.has_answered_lately(sender.member);
         let trusting = self.config.spreading == Spreading::Infection;
         if proven || trusting {
             self.datagram_budget()
         } else {
             bytes.min(self.datagram_budget())
         }
+    }
+
+    /// Whether `member` has shown within the pause tolerance that it hears this node.
+    pub(super) fn has_answered_lately(&self, member: NameHash) -> bool {
+        self.answered_at(member)
+            .is_some_and(|at| self.now.since(at) <= self.config.pause_tolerance)
     }
 
     /// The answer to a ping, and the merging of what rode on it.
@@ -215,11 +229,13 @@ impl Node {
         } else {
             Comparison::Unsettled
         };
-        if comparison != Comparison::Equal && learnt == 0 {
+        if comparison == Comparison::Equal {
+            self.note_equal_tables();
+        } else if learnt == 0 {
             self.send_recent(member, from, out);
         }
         if self.repair.compared(self.now, comparison) {
-            self.start_sync(member, out);
+            self.start_exchange(member, Path::Datagrams, out);
         }
     }
 
@@ -351,7 +367,7 @@ impl Node {
             .target(sender.member)
             .is_some_and(|target| target.generation >= sender.generation);
         if asked && !known && self.repair.compared(self.now, Comparison::Missed) {
-            self.start_sync(probe.target.member, out);
+            self.start_exchange(probe.target.member, Path::Streams, out);
         }
     }
 

@@ -1,4 +1,4 @@
-//! When two tables that differ are exchanged: rarely, because prompt push makes them equal.
+//! When tables that differ are exchanged: rarely, because prompt push makes them equal.
 
 use std::time::Duration;
 
@@ -65,6 +65,19 @@ impl Repair {
             && (comparison == Comparison::Missed || lasting);
         self.running |= start;
         start
+    }
+
+    /// Starts an exchange whatever the last comparison was; false while one runs.
+    pub fn begin(&mut self) -> bool {
+        let start = !self.running;
+        self.running = true;
+        start
+    }
+
+    /// Whether the last comparison found a difference.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.differing > 0
     }
 
     /// The exchange ended and moved so many records.

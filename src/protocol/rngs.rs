@@ -15,6 +15,8 @@ pub struct Rngs {
     pub contact: Xoshiro256PlusPlus,
     /// When to try a join address again.
     pub join: Xoshiro256PlusPlus,
+    /// Salts and question numbers of exchanges, and with whom.
+    pub exchange: Xoshiro256PlusPlus,
 }
 
 impl Rngs {
@@ -32,6 +34,7 @@ impl Rngs {
             spread: fork(3),
             contact: fork(4),
             join: fork(5),
+            exchange: fork(6),
         }
     }
 

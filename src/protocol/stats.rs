@@ -248,8 +248,15 @@ pub struct Stats {
     pub refutations: u64,
     /// Table exchanges started.
     pub exchanges: u64,
-    /// Table exchanges that moved nothing.
+    /// Table exchanges that were completed and moved nothing: two repairs met, or two tables were
+    /// just becoming equal.
     pub exchanges_needless: u64,
+    /// Table exchanges that were given up: no answer, or the other had too much to do.
+    pub exchanges_failed: u64,
+    /// Records that table exchanges moved, in either direction.
+    pub exchanged_records: u64,
+    /// Joins and exchanges sent elsewhere because too many were served.
+    pub busy: u64,
     /// Two different self-descriptions seen under one version.
     pub metadata_conflicts: u64,
     /// Updates dropped because a queue was full, by queue.

@@ -3,35 +3,34 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::exchanging::AnsweredBy;
 use super::join_book::JoinState;
+use super::serving::{Asked, Parts};
 use super::updates::Source;
 use super::{ExchangeId, Node, Outbox, Rejection, StreamId, Transmit, Transport};
 use crate::member::NameHash;
 use crate::time::Instant;
-use crate::wire::{
-    self, Carrier, DecodeError, List, Message, RecordUpdate, RefusalCode, Refused, Sync, Table,
-};
+use crate::wire::{self, Carrier, DecodeError, List, Message, RefusalCode, Refused, Table};
 
 /// How long a stream that carries a table may take.
-const TABLE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TABLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of records in one frame.
-const FRAME_RECORD_BYTES: usize = 192 * 1024;
+pub(super) const FRAME_RECORD_BYTES: usize = 192 * 1024;
 
 /// What a stream that this node opened is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exchange {
     /// Asking to be admitted.
     Join {
-        /// Whom.
+        /// Which join address it is about.
         address: SocketAddr,
+        /// Whom: who listens there, or whom that named.
+        asked: SocketAddr,
         /// Records told so far.
         records: usize,
     },
-    /// Comparing tables.
-    Sync {
-        /// Records that changed the own table so far.
-        moved: usize,
-    },
+    /// A question of an exchange of tables.
+    Tables,
     /// A ping; its question is in the probe book.
     Ping,
     /// A ping to the holder of a name that somebody else wants, on whose stream.
@@ -110,7 +109,8 @@ impl Node {
             }
             _ if self.is_silent() => self.refuse(stream, RefusalCode::UNAVAILABLE, None, out),
             Message::Join(join) => self.on_join_request(stream, join.record, out),
-            Message::Sync(sync) => self.on_sync(stream, &sync, out),
+            Message::Digest(digest) => self.on_digest(Asked::Stream(stream), &digest, out),
+            Message::Delta(delta) => self.on_delta(Asked::Stream(stream), &delta, out),
             _ => {
                 self.reject(Rejection::WrongTransport);
                 self.answer(stream, &[], out);
@@ -143,20 +143,25 @@ impl Node {
             (Exchange::Ping | Exchange::AskHolder { .. }, Message::WrongTarget(answer)) => {
                 self.on_wrong_target(&answer, out);
             }
-            (Exchange::Join { address, records }, Message::Table(table)) => {
-                self.on_join_table(exchange, address, records, &table, out);
+            (Exchange::Join { .. }, Message::Table(table)) => {
+                self.on_join_table(exchange, purpose, &table, out);
             }
-            (Exchange::Join { address, .. }, Message::Refused(refused)) => {
+            (Exchange::Join { address, asked, .. }, Message::Refused(refused)) => {
                 self.exchanges.remove(&exchange);
-                self.on_refused(address, &refused, out);
+                self.on_refused((address, asked), &refused, out);
+            }
+            (Exchange::Join { address, .. }, Message::Busy(busy)) => {
+                self.exchanges.remove(&exchange);
+                self.on_join_busy(address, &busy, out);
             }
             (Exchange::Join { address, .. }, Message::Superseded(superseded)) => {
                 self.exchanges.remove(&exchange);
                 self.on_superseded(address, superseded.generation, out);
             }
-            (Exchange::Sync { moved }, Message::Table(table)) => {
-                self.on_sync_table(exchange, moved, &table, out);
+            (Exchange::Tables, Message::Difference(answer)) => {
+                self.on_difference(AnsweredBy::Stream(exchange), &answer, out);
             }
+            (Exchange::Tables, Message::Busy(_)) => self.on_exchange_busy(exchange),
             _ => self.reject(Rejection::Unsolicited),
         }
     }
@@ -165,7 +170,7 @@ impl Node {
     pub(super) fn on_exchange_ended(&mut self, exchange: ExchangeId, out: &mut Outbox) {
         match self.exchanges.remove(&exchange) {
             Some(Exchange::Join { address, .. }) => self.on_join_failed(address, out),
-            Some(Exchange::Sync { moved }) => self.repair.ended(self.now, moved),
+            Some(Exchange::Tables) => self.on_table_stream_ended(exchange, out),
             Some(Exchange::AskHolder { stream, until }) if self.now < until => {
                 self.on_holder_unheard(stream);
             }
@@ -212,108 +217,35 @@ impl Node {
 
     /// All records that are told, in parts that fit a frame.
     fn tables(&self) -> Vec<Table> {
-        let mut parts: Vec<Vec<RecordUpdate>> = vec![Vec::new()];
-        let mut room = FRAME_RECORD_BYTES;
+        let mut parts = Parts::for_frames();
         for (_, entry) in self.table.iter().filter(|(_, entry)| entry.listed) {
-            let update = wire::Update::Record(self.record_update(entry));
-            let bytes = wire::update_bytes(&update);
-            let wire::Update::Record(record) = update else {
-                continue;
-            };
-            let full = parts
-                .last()
-                .is_none_or(|part| part.len() >= List::<(), 4096>::MAX);
-            if bytes > room || full {
-                parts.push(Vec::new());
-                room = FRAME_RECORD_BYTES;
-            }
-            room -= bytes;
-            if let Some(part) = parts.last_mut() {
-                part.push(record);
-            }
+            parts.put_record(self.record_update(entry));
         }
         let sender = self.sender();
+        let parts = parts.all();
         let count = parts.len();
         parts
             .into_iter()
             .enumerate()
-            .map(|(n, records)| Table {
+            .map(|(n, part)| Table {
                 sender,
-                records: records.into(),
+                records: part.records.into(),
                 last: n + 1 == count,
             })
             .collect()
     }
 
-    /// Exchanges tables with `member`: this node's goes out, the other's comes back.
-    pub(super) fn start_sync(&mut self, member: NameHash, out: &mut Outbox) {
-        let Some(to) = self.address_of(member) else {
-            self.repair.ended(self.now, 0);
-            return;
-        };
-        self.stats.exchanges += 1;
-        let exchange = self.new_exchange_id();
-        let parts: Vec<Message> = self
-            .tables()
-            .into_iter()
-            .map(|table| Message::Sync(Sync { table }))
-            .collect();
-        self.open_exchange(
-            exchange,
-            Exchange::Sync { moved: 0 },
-            to,
-            &parts,
-            TABLE_TIMEOUT,
-            out,
-        );
-    }
-
-    fn on_sync(&mut self, stream: StreamId, sync: &Sync, out: &mut Outbox) {
-        self.hear_sender(&sync.table.sender);
-        self.adopt_table(&sync.table, Source::Told, out);
-        if sync.table.last {
-            self.answer_table(stream, out);
-        }
-    }
-
-    fn on_sync_table(
-        &mut self,
-        exchange: ExchangeId,
-        moved: usize,
-        table: &Table,
-        out: &mut Outbox,
-    ) {
-        let moved = moved + self.adopt_table(table, Source::Told, out);
-        self.note_stream_answer(table.sender.member, out);
-        if table.last {
-            self.exchanges.remove(&exchange);
-            self.repair.ended(self.now, moved);
-            if moved == 0 {
-                self.stats.exchanges_needless += 1;
-            }
-        } else {
-            self.exchanges.insert(exchange, Exchange::Sync { moved });
-        }
-    }
-
-    /// A member has answered over a stream: it hears this node and is heard.
-    fn note_stream_answer(&mut self, member: NameHash, out: &mut Outbox) {
+    /// A member has answered over a stream, or a question that only it heard: it hears this node
+    /// and is heard.
+    pub(super) fn note_stream_answer(&mut self, member: NameHash, out: &mut Outbox) {
         if self.note_answer(member).is_some() {
             self.prove_contact(member, out);
         }
     }
 
-    /// Merges a part of a table; returns how many records changed the own one.
-    pub(super) fn adopt_table(&mut self, table: &Table, source: Source, out: &mut Outbox) -> usize {
-        table
-            .records
-            .iter()
-            .filter(|record| self.adopt_record(record, source, out))
-            .count()
-    }
-
-    /// Opens the stream that asks `address` to admit this node.
-    pub(super) fn ask_to_join(&mut self, address: SocketAddr, out: &mut Outbox) {
+    /// Opens the stream that asks `asked` to admit this node, on behalf of the join address
+    /// `address`.
+    pub(super) fn ask_to_join(&mut self, address: SocketAddr, asked: SocketAddr, out: &mut Outbox) {
         let Some(own) = self.table.get(self.local.hash) else {
             return;
         };
@@ -324,12 +256,13 @@ impl Node {
         let exchange = self.new_exchange_id();
         let purpose = Exchange::Join {
             address,
+            asked,
             records: 0,
         };
         self.open_exchange(
             exchange,
             purpose,
-            address,
+            asked,
             &[Message::Join(join)],
             TABLE_TIMEOUT,
             out,
@@ -339,13 +272,20 @@ impl Node {
     fn on_join_table(
         &mut self,
         exchange: ExchangeId,
-        address: SocketAddr,
-        records: usize,
+        purpose: Exchange,
         table: &Table,
         out: &mut Outbox,
     ) {
+        let Exchange::Join {
+            address,
+            asked,
+            records,
+        } = purpose
+        else {
+            return;
+        };
         let records = records + table.records.len();
-        self.adopt_table(table, Source::JoinTable, out);
+        self.adopt_records(&table.records, Source::JoinTable, out);
         self.hear_sender(&table.sender);
         self.note_stream_answer(table.sender.member, out);
         if table.last {
@@ -354,8 +294,12 @@ impl Node {
                 .settle(address, JoinState::Joined(table.sender.member));
             self.on_joined(address, records, out);
         } else {
-            self.exchanges
-                .insert(exchange, Exchange::Join { address, records });
+            let purpose = Exchange::Join {
+                address,
+                asked,
+                records,
+            };
+            self.exchanges.insert(exchange, purpose);
         }
     }
 

@@ -29,12 +29,18 @@ pub enum Timer {
     Leave,
     /// The next duty of the slotted schedule.
     Slot,
+    /// The partner of an exchange has been silent for long enough.
+    Exchange,
+    /// The next exchange after one that moved much.
+    FollowUp,
+    /// A look whether a batch of changes has reached everybody.
+    Settle,
     /// The own probe period.
     Period,
 }
 
 /// How many timers there is one of each.
-const SINGLES: usize = 6;
+const SINGLES: usize = 9;
 
 /// Which timer is due when. Setting replaces, cancelling removes: nothing in here is ever stale.
 #[derive(Default, Debug)]
@@ -54,6 +60,9 @@ impl Timer {
         Timer::Join,
         Timer::Leave,
         Timer::Slot,
+        Timer::Exchange,
+        Timer::FollowUp,
+        Timer::Settle,
         Timer::Period,
     ];
 
@@ -65,7 +74,10 @@ impl Timer {
             Timer::Join => Some(2),
             Timer::Leave => Some(3),
             Timer::Slot => Some(4),
-            Timer::Period => Some(5),
+            Timer::Exchange => Some(5),
+            Timer::FollowUp => Some(6),
+            Timer::Settle => Some(7),
+            Timer::Period => Some(8),
             _ => None,
         }
     }
@@ -179,10 +191,10 @@ mod tests {
     fn timer(n: u8) -> Timer {
         let member = NameHash::from_wire(u64::from(n).to_be_bytes());
         match n {
-            0..6 => Timer::SINGLE[usize::from(n)],
-            6..8 => Timer::Probe(ProbeSeq(n.into())),
-            8..11 => Timer::Case(member),
-            11..14 => Timer::ForeignSuspicion(member),
+            0..9 => Timer::SINGLE[usize::from(n)],
+            9..12 => Timer::Probe(ProbeSeq(n.into())),
+            12..15 => Timer::Case(member),
+            15..18 => Timer::ForeignSuspicion(member),
             _ => Timer::Admission(StreamId(n.into())),
         }
     }
@@ -190,7 +202,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn timers_are_as_in_a_plain_map(
-            steps in proptest::collection::vec((0..4u8, 0..16u8, 0..6u64), 1..80),
+            steps in proptest::collection::vec((0..4u8, 0..19u8, 0..6u64), 1..80),
         ) {
             let (mut timers, mut map) = (Timers::default(), BTreeMap::new());
             let mut now = Instant::ORIGIN;

@@ -197,13 +197,19 @@ impl Node {
     /// Whether an active member, not given up by an isolated node, is reached at `address`:
     /// `probably` this one, which is looked at before all others.
     pub(super) fn has_active_at(&self, address: SocketAddr, probably: NameHash) -> bool {
-        let active = self.table.active();
-        let given_up = |member| {
-            let entry = self.table.get(member);
-            entry.is_none_or(|entry| entry.isolated_verdict)
-        };
-        let reached = |member| self.address_of(member) == Some(address) && !given_up(member);
-        (self.table.is_active(probably) && reached(probably))
-            || active.iter().any(|&member| reached(member))
+        (self.table.is_active(probably) && self.has_at(probably, address))
+            || self.active_at(address).is_some()
+    }
+
+    fn has_at(&self, member: NameHash, address: SocketAddr) -> bool {
+        let entry = self.table.get(member);
+        let given_up = entry.is_none_or(|entry| entry.isolated_verdict);
+        self.address_of(member) == Some(address) && !given_up
+    }
+
+    /// The active member with the address `address`, unless this node alone holds it for dead.
+    pub(super) fn active_at(&self, address: SocketAddr) -> Option<NameHash> {
+        let mut active = self.table.active().iter().copied();
+        active.find(|&member| self.has_at(member, address))
     }
 }

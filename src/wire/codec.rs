@@ -13,8 +13,8 @@ use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
 use super::list::List;
 use super::message::{RecordUpdate, StatusUpdate};
 use super::values::{
-    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
-    ProbeSeq,
+    Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MissRate,
+    NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
@@ -124,6 +124,11 @@ wire_as!(GenerationLow => Raw2, |low| Raw2(low.0), |raw| Ok(GenerationLow(raw.0)
 wire_as!(NodeIdLow => Raw2, |low| Raw2(low.0), |raw| Ok(NodeIdLow(raw.0)));
 wire_as!(Centiseconds => Raw2, |cs| Raw2(cs.0), |raw| Ok(Centiseconds(raw.0)));
 wire_as!(MissRate => Raw2, |rate| Raw2(rate.0), |raw| Ok(MissRate(raw.0)));
+wire_as!(Ask => Raw4, |ask| Raw4(ask.0), |raw| Ok(Ask(raw.0)));
+wire_as!(ShortId => Raw4, |id| Raw4(id.0), |raw| Ok(ShortId(raw.0)));
+wire_as!(BucketSum => Raw2, |sum| Raw2(sum.0), |raw| Ok(BucketSum(raw.0)));
+wire_as!(Salt => Raw8, |salt| Raw8(salt.0), |raw| Ok(Salt(raw.0)));
+wire_as!(Cookie => Raw8, |cookie| Raw8(cookie.0), |raw| Ok(Cookie(raw.0)));
 wire_as!(Generation => u64, |generation| generation.0, |n| Ok(Generation(n)));
 wire_as!(Version => u64, |version| version.0, |n| Ok(Version(n)));
 wire_as!(Incarnation => u32, |incarnation| incarnation.0, |n| Ok(Incarnation(n)));

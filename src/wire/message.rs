@@ -22,20 +22,25 @@
 //!             A <--Table.. ---- B      admitted: all records, in frames
 //!             A <--Refused----- B      or why not
 //!             A <--Superseded-- B      or: an earlier life had that generation, take a larger one
+//!             A <--Busy-------- B      or: too many at once, go on with one of these
 //!
-//!  repair     A --Sync.. -----> B      (stream) tables differ though both were quiet
-//!             A <--Table.. ---- B
+//!  exchange   A --Digest-------> B     tables differ though both were quiet; see `exchange`
+//!             A <--Difference..- B     (or Busy, where it is a stream)
+//!             A --Delta..------> B
+//!             A <--Difference..- B
 //! ```
 //!
 //! Ping, PingReq, Ack and News carry [`Gossip`]: the sender's table fingerprint, updates, and who
 //! holds that table.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bincode::{Decode, Encode};
 
 use super::codec;
+use super::exchange::{Delta, Difference, Digest};
 use super::extension::Extension;
 use super::holders::Holders;
 use super::list::List;
@@ -205,7 +210,7 @@ pub struct Join {
     pub extensions: List<Extension, 16>,
 }
 
-/// Part of a table: answers a join, or either side of a repair.
+/// Part of a table: answers a join.
 #[derive(Clone, PartialEq, Debug, Encode, Decode)]
 pub struct Table {
     /// Who sends it.
@@ -216,11 +221,13 @@ pub struct Table {
     pub last: bool,
 }
 
-/// Part of the asker's table in a repair; the last part asks for the other table.
-#[derive(Clone, PartialEq, Debug, Encode, Decode)]
-pub struct Sync {
-    /// The part.
-    pub table: Table,
+/// "Too much to do." Answers a join or the stream of an exchange.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Busy {
+    /// Where alive members listen, drawn at random.
+    pub others: List<SocketAddr, 8>,
+    /// Left empty by this version.
+    pub extensions: List<Extension, 16>,
 }
 
 /// "Not admitted", and why.
@@ -401,12 +408,18 @@ messages! {
     WrongTarget(WrongTarget) = 6, "wrong-target";
     /// See [`News`].
     News(News) = 7, "news";
+    /// See [`Digest`].
+    Digest(Digest) = 8, "digest";
+    /// See [`Difference`].
+    Difference(Difference) = 9, "difference";
+    /// See [`Delta`].
+    Delta(Delta) = 10, "delta";
     /// See [`Join`].
     Join(Join) = 16, "join";
     /// See [`Table`].
     Table(Table) = 17, "table";
-    /// See [`Sync`].
-    Sync(Sync) = 18, "sync";
+    /// See [`Busy`].
+    Busy(Busy) = 18, "busy";
     /// See [`Refused`].
     Refused(Refused) = 19, "refused";
     /// See [`Superseded`].

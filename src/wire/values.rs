@@ -99,3 +99,23 @@ pub struct Flags {
     /// It had not changed for a while before this exchange of messages.
     pub quiet: bool,
 }
+
+/// Ties the answers in an exchange to what was asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Ask(pub u32);
+
+/// What the short ids and buckets of one exchange are mixed with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Salt(pub u64);
+
+/// What only who receives at an address can know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cookie(pub u64);
+
+/// A record, its owner and version, as a salted number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ShortId(pub u32);
+
+/// Some records together, as a salted number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BucketSum(pub u16);

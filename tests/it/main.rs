@@ -14,4 +14,5 @@ mod describing;
 mod hostile;
 mod nodes;
 mod program;
+mod slow_peers;
 mod tidy;

@@ -9,9 +9,9 @@ use rumord::protocol::JoinOutcome;
 use tokio::time::timeout;
 
 /// Far more than anything here takes; reaching it is a failure, not a measurement.
-const BOUND: Duration = Duration::from_secs(60);
+pub const BOUND: Duration = Duration::from_secs(60);
 
-async fn node(name: &str, id: u64, join: &[&Node]) -> Node {
+pub async fn node(name: &str, id: u64, join: &[&Node]) -> Node {
     node_on(SocketAddr::from(([127, 0, 0, 1], 0)), name, id, join).await
 }
 
@@ -27,7 +27,7 @@ async fn node_on(bind: SocketAddr, name: &str, id: u64, join: &[&Node]) -> Node 
 }
 
 /// Waits until `node` shows `count` members of `status`.
-async fn wait_for(node: &Node, status: Status, count: usize) {
+pub async fn wait_for(node: &Node, status: Status, count: usize) {
     let mut changes = node.changes();
     let reached = async {
         while node.snapshot().count(status) != count {

@@ -62,6 +62,15 @@ impl Stage {
         self.figures.push((what.to_owned(), figure.to_string()));
     }
 
+    /// Tells how many exchanges there were.
+    pub(super) fn tell_exchanges(&mut self) {
+        let all = self.world.total(|stats| stats.exchanges);
+        let needless = self.world.total(|stats| stats.exchanges_needless);
+        let failed = self.world.total(|stats| stats.exchanges_failed);
+        let text = format!("{all}, {needless} needless, {failed} failed");
+        self.tell("exchanges", text);
+    }
+
     /// Waits until `holds`, and tells how long it took.
     pub(super) fn within(
         &mut self,

@@ -125,6 +125,7 @@ impl Run<'_> {
                 self.until_lifted(vec![*slot], rules, *length);
             }
             Fault::Twin(slot, length) => self.start_twin(*slot, *length)?,
+            Fault::Crowd(slot) => self.crowd(*slot)?,
             _ => return None,
         }
         Some(())
@@ -233,6 +234,16 @@ impl Run<'_> {
         if self.running(slot).is_none() {
             self.restart(slot, way);
         }
+    }
+
+    fn crowd(&mut self, slot: Slot) -> Option<()> {
+        let address = [self.world.address(self.running(slot)?)];
+        for other in 0..self.slots.len() {
+            if let Some(id) = self.running(other) {
+                self.world.join(id, &address);
+            }
+        }
+        Some(())
     }
 
     fn start_twin(&mut self, slot: Slot, length: Duration) -> Option<()> {

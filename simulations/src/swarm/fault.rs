@@ -52,11 +52,13 @@ pub enum Fault {
     Lossy(Slot, f64, Duration),
     /// A second process with the node's name tries to join.
     Twin(Slot, Duration),
+    /// All nodes ask one to admit them, at the same instant.
+    Crowd(Slot),
 }
 
 impl Fault {
     /// The words for all faults, for counting.
-    pub const WORDS: [&'static str; 19] = [
+    pub const WORDS: [&'static str; 20] = [
         "crash",
         "restart",
         "leave",
@@ -76,6 +78,7 @@ impl Fault {
         "hold",
         "lossy",
         "twin",
+        "crowd",
     ];
 
     /// The word for it.
@@ -101,6 +104,7 @@ impl Fault {
             Fault::Hold(..) => 16,
             Fault::Lossy(..) => 17,
             Fault::Twin(..) => 18,
+            Fault::Crowd(..) => 19,
         };
         Self::WORDS[place]
     }
@@ -110,7 +114,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())?;
         match self {
-            Fault::Crash(slot) | Fault::Leave(slot) => write!(f, " {}", name(*slot)),
+            Fault::Crash(slot) | Fault::Leave(slot) | Fault::Crowd(slot) => {
+                write!(f, " {}", name(*slot))
+            }
             Fault::Restart(slot, way) => write!(f, " {} {way}", name(*slot)),
             Fault::Pause(slot, length)
             | Fault::Outage(slot, length)

@@ -126,7 +126,7 @@ impl World {
         if self.is_stream_cut(connection) {
             return;
         }
-        self.connections.close(id);
+        self.close_stream(id, connection);
         let Connection {
             caller,
             exchange,
@@ -137,8 +137,21 @@ impl World {
         self.deliver(caller, Arrival::Answer { exchange, frames });
     }
 
-    fn end_stream(&mut self, id: ConnectionId, connection: Connection, verb: &str) {
+    /// Both ends are closed; the callee's host sees that as soon as the caller's.
+    fn close_stream(&mut self, id: ConnectionId, connection: Connection) {
         self.connections.close(id);
+        self.note_closed(id, connection);
+    }
+
+    fn note_closed(&mut self, id: ConnectionId, connection: Connection) {
+        if let Some(callee) = connection.callee {
+            let stream = id.stream();
+            self.deliver(callee, Arrival::Closed { stream });
+        }
+    }
+
+    fn end_stream(&mut self, id: ConnectionId, connection: Connection, verb: &str) {
+        self.close_stream(id, connection);
         let Connection {
             caller,
             exchange,
@@ -152,7 +165,9 @@ impl World {
     /// A process has ended: its host resets what it had accepted, and nobody waits for what it
     /// had opened.
     pub(super) fn reset_streams(&mut self, process: ProcessId) {
-        self.connections.abandon(process);
+        for (id, connection) in self.connections.abandon(process) {
+            self.note_closed(id, connection);
+        }
         for id in self.connections.accepted_by(process) {
             if let Some(connection) = self.connections.get(id) {
                 let back = self.network.stream_delay(connection.to, connection.from, 0);
@@ -171,6 +186,7 @@ impl World {
             frame,
         };
         self.feed(id, request);
+        self.feed(id, Input::StreamClosed { stream });
     }
 
     /// A stream whose caller is gone already, so that its number is taken and no answer arrives.

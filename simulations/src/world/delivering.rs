@@ -103,7 +103,9 @@ impl World {
         match process.condition {
             Condition::Running => self.take(id, arrival),
             // The end of a stream is a timer's work, and timers run while IO is blocked.
-            Condition::IoBlocked if matches!(arrival, Arrival::Ended { .. }) => {
+            Condition::IoBlocked
+                if matches!(arrival, Arrival::Ended { .. } | Arrival::Closed { .. }) =>
+            {
                 self.take(id, arrival);
             }
             Condition::Stopped => {}
@@ -137,6 +139,7 @@ impl World {
                 }
                 self.feed(id, Input::ExchangeEnded { exchange });
             }
+            Arrival::Closed { stream } => self.feed(id, Input::StreamClosed { stream }),
             Arrival::Ended { exchange } => self.feed(id, Input::ExchangeEnded { exchange }),
         }
     }

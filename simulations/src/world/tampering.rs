@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rumord::member::{Incarnation, Record, Standing, Status};
 use rumord::protocol::Node;
 use rumord::wire::{
-    self, Age, Carrier, ClusterTag, Gossip, List, Message, Sender, StatusUpdate, Table, Update,
+    self, Age, Carrier, ClusterTag, Gossip, List, Message, RecordUpdate, Sender, StatusUpdate,
+    Update,
 };
 use serde::{Deserialize, Serialize};
 
@@ -70,18 +71,19 @@ impl Tampering {
             Message::Ack(ack) => self.rewrite_gossip(node, ack.sender, &mut ack.gossip),
             Message::PingReq(ask) => self.rewrite_gossip(node, ask.sender, &mut ask.gossip),
             Message::News(news) => self.rewrite_gossip(node, news.sender, &mut news.gossip),
-            Message::Table(table) => self.rewrite_table(node, table),
-            Message::Sync(sync) => self.rewrite_table(node, &mut sync.table),
+            Message::Table(table) => self.rewrite_records(node, &mut table.records),
+            Message::Difference(told) => self.rewrite_records(node, &mut told.records),
+            Message::Delta(told) => self.rewrite_records(node, &mut told.records),
             _ => {}
         }
     }
 
-    fn rewrite_table(self, node: &Node, table: &mut Table) {
-        let mut records = std::mem::take(&mut table.records).into_vec();
+    fn rewrite_records(self, node: &Node, told: &mut List<RecordUpdate, 4096>) {
+        let mut records = std::mem::take(told).into_vec();
         for update in &mut records {
             self.rewrite_record(node, &mut update.record);
         }
-        table.records = records.into();
+        *told = records.into();
     }
 
     fn rewrite_gossip(self, node: &Node, sender: Sender, gossip: &mut Gossip) {

@@ -25,10 +25,10 @@ pub fn directory(name: &str) -> std::path::PathBuf {
 #[test]
 fn every_named_scenario_holds() {
     let (list, _) = printed(&["scenario"]);
-    assert_eq!(list.lines().count(), 21, "{list}");
+    assert_eq!(list.lines().count(), 26, "{list}");
     let (told, trouble) = printed(&["scenario", "all", "--seed", "2"]);
     assert_eq!(trouble, None, "{told}");
-    assert_eq!(told.matches("\n  holds\n").count(), 21, "{told}");
+    assert_eq!(told.matches("\n  holds\n").count(), 26, "{told}");
     let (_, trouble) = printed(&["scenario", "no-such"]);
     assert!(trouble.is_some_and(|trouble| trouble.contains("lists them")));
 }

@@ -30,10 +30,42 @@ fn templates(world: &World, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
         generation: process.generation,
         version: rumord::member::Version(50),
     };
-    let table = wire::Table {
+    let digest = wire::Digest {
         sender,
+        ask: wire::Ask(1),
+        cookie: None,
+        salt: wire::Salt(7),
+        summary: match rng.random() {
+            true => wire::Summary::Records(vec![wire::ShortId(1); 5].into()),
+            false => wire::Summary::Buckets(vec![wire::BucketSum(9); 512].into()),
+        },
+        extensions: wire::List::default(),
+    };
+    let difference = wire::Difference {
+        sender,
+        ask: wire::Ask(rng.next_u32()),
+        place: wire::Place::ONLY,
+        cookie: wire::Cookie(3),
+        advice: wire::Advice::GoOn,
+        adopted: 1,
+        buckets: vec![wire::Bucket {
+            number: 5,
+            ids: vec![wire::ShortId(8)].into(),
+        }]
+        .into(),
+        wanted: vec![wire::ShortId(9)].into(),
         records: records.clone().into(),
-        last: true,
+        extensions: wire::List::default(),
+    };
+    let delta = wire::Delta {
+        sender,
+        ask: wire::Ask(1),
+        cookie: None,
+        salt: wire::Salt(7),
+        wanted: vec![wire::ShortId(4); 3].into(),
+        records: records.clone().into(),
+        last: rng.random(),
+        extensions: wire::List::default(),
     };
     let gossip = wire::Gossip {
         updates: records
@@ -56,7 +88,9 @@ fn templates(world: &World, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
             gossip: gossip.clone(),
         }),
         wire::Message::News(wire::News { sender, gossip }),
-        wire::Message::Sync(wire::Sync { table }),
+        wire::Message::Digest(digest),
+        wire::Message::Difference(difference),
+        wire::Message::Delta(delta),
     ]
     .iter()
     .map(|message| wire::encode(cluster, message))

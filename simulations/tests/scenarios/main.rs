@@ -11,6 +11,7 @@ mod commands;
 mod comparing;
 mod conflicts;
 mod crashing;
+mod exchanging;
 mod hostile;
 mod hosts;
 mod identity;

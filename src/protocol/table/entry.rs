@@ -95,7 +95,8 @@ impl<A> Entry<A> {
     }
 
     /// What it adds to the fingerprint.
-    pub(super) fn listed_hash(&self) -> u64 {
+    #[must_use]
+    pub fn listed_hash(&self) -> u64 {
         if self.listed {
             record_hash(&self.record)
         } else {

@@ -8,17 +8,19 @@ use super::{Offences, hold, offends};
 type ModulePath = Vec<String>;
 
 /// The hubs of `protocol`, which know its leaves.
-const HUBS: [&str; 14] = [
+const HUBS: &[&str] = &[
     "agreeing",
     "cases",
     "conflict",
     "describing",
+    "exchanging",
     "joining",
     "leaving",
     "periodic",
     "probing",
     "receive",
     "scheduling",
+    "serving",
     "spreading",
     "streams",
     "updates",
