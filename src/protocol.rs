@@ -1,7 +1,7 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `probing`, `cases`,
-//! `joining`, `streams`, `leaving` and `periodic` hold control flow, each one part of the protocol.
+//! `joining`, `remembering`, `streams`, `leaving` and `periodic` hold control flow, each one part of the protocol.
 //! The other modules are leaves: arithmetic and bookkeeping that know no other leaf and can be
 //! tested with numbers alone.
 
@@ -23,6 +23,8 @@ mod periodic;
 mod probe;
 mod probing;
 mod receive;
+mod remembered;
+mod remembering;
 mod repair;
 mod rngs;
 mod round_robin;
@@ -56,6 +58,7 @@ pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
     RefusalReason, StreamId, Transmit,
 };
+pub use remembered::Remembered;
 pub use stats::{
     Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
 };
@@ -71,6 +74,7 @@ use leases::Leases;
 use leaving::Leaving;
 use loss::MissEstimate;
 use probe::ProbeBook;
+use remembered::MemoryBook;
 use repair::Repair;
 use rngs::Rngs;
 use round_robin::RoundRobin;
@@ -178,6 +182,7 @@ pub struct Node {
     next_exchange: u64,
     repair: Repair,
     joins: JoinBook,
+    remembered: MemoryBook,
     admissions: BTreeMap<StreamId, Admission>,
     leaving: Option<Leaving>,
     rngs: Rngs,
@@ -265,6 +270,7 @@ impl Node {
             next_exchange: 0,
             repair: Repair::new(config.mismatch_timeout),
             joins: JoinBook::new(config.join_retry),
+            remembered: MemoryBook::default(),
             admissions: BTreeMap::new(),
             leaving: None,
             rngs,
@@ -289,6 +295,7 @@ impl Node {
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
             Input::Deadline => self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
+            Input::Remember { members } => self.on_remember(members),
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
             Input::Describe { change } => self.on_describe(change, outbox),
             Input::WallClock { since_epoch } => self.wall.tell(now, since_epoch),

@@ -4,6 +4,8 @@
 mod body;
 mod connections;
 mod control;
+mod event_stream;
+mod events;
 mod filter;
 mod guard;
 mod health;
@@ -33,11 +35,12 @@ use tokio::sync::{Semaphore, watch};
 
 use self::body::{BODY_BYTES_MAX, METADATA_BODY_BYTES_MAX};
 use self::connections::{Activity, Bounded, CONNECTIONS_MAX};
+use self::event_stream::STREAMS_MAX;
 use self::guard::{Hosts, admit, admit_write};
 use self::problem::Problem;
 use super::telemetry::Metrics;
 use crate::node::{
-    DescribeError, Described, Expected, JoinResult, LeaveReport, Node, Snapshot, Stopped,
+    DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, Node, Snapshot, Stopped,
 };
 use crate::protocol::MetadataChange;
 
@@ -58,6 +61,8 @@ pub trait Membership: Send + Sync + 'static {
     fn snapshot(&self) -> Arc<Snapshot>;
     /// Wakes when the snapshot's index has grown; `Err` when the node has stopped.
     fn changes(&self) -> watch::Receiver<u64>;
+    /// The log of what happened.
+    fn events(&self) -> EventLog;
     /// Contacts `addresses` and waits for every one's answer.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>>;
     /// Leaves, and stops the node.
@@ -77,6 +82,10 @@ impl Membership for Node {
 
     fn changes(&self) -> watch::Receiver<u64> {
         Node::changes(self)
+    }
+
+    fn events(&self) -> EventLog {
+        Node::events(self).clone()
     }
 
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
@@ -119,6 +128,8 @@ struct App {
     hosts: Hosts,
     /// Places for blocked reads.
     blocked: Arc<Semaphore>,
+    /// Places for event streams.
+    streams: Arc<Semaphore>,
     /// Closed when the server stops.
     stop: watch::Receiver<()>,
 }
@@ -153,6 +164,7 @@ async fn serve_on(
         writes: state.writes,
         hosts: axum::serve::Listener::local_addr(&listener).map_or(Hosts::Loopback, Hosts::of),
         blocked: Arc::new(Semaphore::new(listener.blocked_reads_max())),
+        streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         stop,
     };
     let overtime = overtime(app.clone());
@@ -174,7 +186,7 @@ async fn overtime(app: App) {
 }
 
 /// Every route: method, path, handler. The API's description lists exactly these.
-fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 15] {
+fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 17] {
     let change = |handler: MethodRouter<App>| {
         handler.route_layer(from_fn_with_state(app.clone(), admit_write))
     };
@@ -185,6 +197,8 @@ fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 15] {
     [
         ("get", "/v1/members", get(members::list)),
         ("get", "/v1/members/{name}", get(members::one)),
+        ("get", "/v1/events", get(events::list)),
+        ("get", "/v1/events/{id}", get(events::one)),
         ("get", "/v1/self", get(this_node::show)),
         ("get", "/v1/self/tags", get(metadata::tags)),
         ("put", "/v1/self/tags", put_tags),

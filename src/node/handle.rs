@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::event_log::EventLog;
 use super::snapshot::Snapshot;
 use crate::member::{Generation, MetadataError};
 use crate::protocol::{JoinOutcome, MetadataChange, MetadataOutcome};
@@ -107,6 +108,7 @@ pub struct Node {
     pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(super) changes: watch::Receiver<u64>,
     pub(super) commands: mpsc::Sender<Command>,
+    pub(super) events: EventLog,
 }
 
 impl Node {
@@ -121,6 +123,12 @@ impl Node {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
+    }
+
+    /// The log of what happened. It stays readable when the node has stopped.
+    #[must_use]
+    pub fn events(&self) -> &EventLog {
+        &self.events
     }
 
     /// Contacts `addresses` (each `host[:port]`, IP address or DNS name) and waits until every one

@@ -203,7 +203,11 @@ impl Node {
                 self.deny(requester, asked, probe.target.member, out);
             }
             // A relay that was late keeps silent rather than accuse.
-            Purpose::Relay { .. } | Purpose::Contact | Purpose::Admission(_) | Purpose::Leave => {}
+            Purpose::Relay { .. }
+            | Purpose::Contact
+            | Purpose::Remembered { .. }
+            | Purpose::Admission(_)
+            | Purpose::Leave => {}
         }
     }
 

@@ -13,6 +13,8 @@ pub struct Rngs {
     pub spread: Xoshiro256PlusPlus,
     /// Which of the dead to look for.
     pub contact: Xoshiro256PlusPlus,
+    /// Which of the remembered to look for.
+    pub remembered: Xoshiro256PlusPlus,
     /// When to try a join address again.
     pub join: Xoshiro256PlusPlus,
 }
@@ -32,6 +34,7 @@ impl Rngs {
             spread: fork(3),
             contact: fork(4),
             join: fork(5),
+            remembered: fork(6),
         }
     }
 

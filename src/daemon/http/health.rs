@@ -72,6 +72,7 @@ fn explain(node: &NodeView) -> String {
         ("serving", only(Readiness::Leaving)),
         ("contact", node.isolated.then_some(ISOLATED)),
     ];
+    let store = node.store.failure.as_ref();
     let mut text = String::new();
     // Writing to a string cannot fail.
     for (name, reason) in checks {
@@ -80,6 +81,14 @@ fn explain(node: &NodeView) -> String {
             None => writeln!(text, "[+]{name} ok"),
         };
     }
+    let _ = match store {
+        Some(reason) => writeln!(
+            text,
+            "[-]store the data directory cannot be written ({reason}); the node serves from \
+             memory, does not affect readiness; free space or repair the disk"
+        ),
+        None => writeln!(text, "[+]store ok"),
+    };
     text.push_str(if cause(readiness).is_none() {
         "readyz check passed\n"
     } else {

@@ -3,6 +3,7 @@
 mod api;
 mod blocking;
 mod control;
+mod events;
 mod fake;
 mod limits;
 mod metadata;

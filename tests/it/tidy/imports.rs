@@ -16,6 +16,7 @@ const HUBS: [&str; 12] = [
     "periodic",
     "probing",
     "receive",
+    "remembering",
     "scheduling",
     "spreading",
     "streams",

@@ -10,8 +10,8 @@ use crate::member::{
     Generation, Incarnation, Metadata, NodeId, NodeName, Service, Status, Tags, Version, WireRange,
 };
 use crate::node::{
-    DescribeError, Described, Expected, JoinResult, LeaveReport, MemberView, MetadataVersion,
-    NodeView, Readiness, ResolveError, Snapshot, Stopped,
+    DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, MemberView,
+    MetadataVersion, NodeView, Readiness, ResolveError, Snapshot, Stopped, StoreCondition,
 };
 use crate::protocol::{JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats};
 
@@ -20,6 +20,8 @@ pub(super) struct FakeNode {
     snapshot: Mutex<Arc<Snapshot>>,
     changes: Mutex<Option<watch::Sender<u64>>>,
     receiver: watch::Receiver<u64>,
+    /// The log, which begins at event 1.
+    pub(super) log: EventLog,
 }
 
 impl FakeNode {
@@ -29,6 +31,7 @@ impl FakeNode {
             snapshot: Mutex::new(Arc::new(snapshot)),
             changes: Mutex::new(Some(sender)),
             receiver,
+            log: EventLog::new(Generation(0), Vec::new(), None),
         })
     }
 
@@ -126,6 +129,10 @@ impl Membership for FakeNode {
         self.receiver.clone()
     }
 
+    fn events(&self) -> EventLog {
+        self.log.clone()
+    }
+
     /// The address says how it answers.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
         let results = addresses.into_iter().map(answer).collect();
@@ -200,6 +207,7 @@ pub(in crate::daemon) fn snapshot() -> Snapshot {
         index: 42,
         fingerprint: 0x9f86_d081_884c,
         members: vec![n1, n2, n3],
+        remembered: Vec::new(),
         node: node(),
     }
 }
@@ -214,6 +222,7 @@ fn node() -> NodeView {
         miss_rate: 0.015_25,
         started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_000),
         queued_updates: 0,
+        store: StoreCondition::default(),
         stats: Stats::default(),
     }
 }
@@ -239,6 +248,7 @@ fn member(name: &str, tags: &[(&str, &str)], services: Vec<Service>) -> MemberVi
         address: Some(address),
         status: Status::Alive,
         local: false,
+        node_id: NodeId(1),
         generation: Generation(1_764_516_000),
         version: Version(345),
         incarnation: Incarnation(0),
@@ -248,5 +258,6 @@ fn member(name: &str, tags: &[(&str, &str)], services: Vec<Service>) -> MemberVi
         metadata: Some(Arc::new(metadata)),
         maintenance_until: None,
         isolated_verdict: false,
+        stored: false,
     }
 }
