@@ -206,6 +206,7 @@ fn stored(member: &protocol::Remembered, last_seen: SystemTime) -> MemberView {
         rtt: None,
         since: last_seen,
         metadata: None,
+        maintenance_until: None,
         isolated_verdict: false,
         stored: true,
     }
