@@ -7,7 +7,7 @@ use rumord_sim::{Options, ProcessId, Restart, World};
 
 use crate::stage::{deaths, seconds, settled};
 
-const RETENTION: f64 = 40.0;
+const RETENTION: f64 = 120.0;
 
 /// A cluster that lists its dead for a short time only.
 fn forgetful(seed: u64, count: usize) -> (World, Vec<ProcessId>) {
