@@ -17,6 +17,7 @@ mod service;
 mod table;
 mod tags;
 mod wait;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -75,6 +76,8 @@ enum Command {
     Maintenance(maintenance::Command),
     /// Wait until enough members are alive
     Wait(wait::Arguments),
+    /// Follow membership changes and events
+    Watch(watch::Arguments),
     /// Check a settings file, or print the defaults
     #[command(subcommand)]
     Config(config::Command),
@@ -182,6 +185,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Service(command) => service::run(&command),
         Command::Maintenance(command) => maintenance::run(&command),
         Command::Wait(arguments) => wait::run(&arguments),
+        Command::Watch(arguments) => watch::run(&arguments),
         Command::Config(command) => config::run(&command),
         Command::Completions { shell } => completions::run(shell),
         Command::Man => man::run(),

@@ -1,10 +1,11 @@
 //! The agent: one node with its HTTP API, log and metrics, from start to orderly end.
 
+mod event;
 pub mod http;
-pub mod identity;
 pub mod ready;
 pub mod settings;
 mod signals;
+pub mod store;
 pub mod telemetry;
 
 use std::io::{self, Write};
@@ -20,13 +21,13 @@ use tokio::task::JoinHandle;
 pub use self::signals::StdinRole;
 
 use self::http::{State, Writes};
-use self::identity::{Identity, IdentityError};
 use self::ready::Ready;
 use self::settings::{HttpWrites, Settings};
 use self::signals::{Request, Requests};
+use self::store::{SqliteStore, StoreError};
 use self::telemetry::{LoggingError, Telemetry};
 use crate::member::{Generation, NodeId};
-use crate::node::{self, Node, Options, Readiness, StartError};
+use crate::node::{self, Node, Options, Readiness, StartError, Store};
 
 /// How much longer than its own bound a leave is waited for.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
@@ -37,9 +38,9 @@ pub enum RunError {
     /// Logging cannot start.
     #[error(transparent)]
     Logging(#[from] LoggingError),
-    /// The node's identity cannot be had.
+    /// The data directory cannot be used.
     #[error(transparent)]
-    Identity(#[from] IdentityError),
+    Store(#[from] StoreError),
     /// The HTTP address is taken or not of this host.
     #[error(
         "cannot serve HTTP on {address} ({source}); free the port or choose another with --http"
@@ -79,7 +80,7 @@ impl RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             RunError::Logging(LoggingError::Level(_)) | RunError::OpenWrites(_) => 78,
-            RunError::Identity(error) => error.exit_code(),
+            RunError::Store(error) => error.exit_code(),
             RunError::Start(StartError::Bind { .. }) => 1,
             RunError::Start(_) => 78,
             RunError::Cut { code, .. } => *code,
@@ -99,7 +100,8 @@ pub async fn run(settings: Settings, stdin: StdinRole) -> Result<(), RunError> {
     let mut requests = Requests::listen(stdin).map_err(RunError::System)?;
     let _log = telemetry::init_logging(settings.log_format, &settings.log_level)?;
     check_writes(&settings)?;
-    let options = options(&settings)?;
+    let store = open_store(&settings)?;
+    let options = options(&settings, store.as_ref())?;
     let listener = bind_http(settings.http).await?;
     let telemetry = Arc::new(Telemetry::start().map_err(RunError::System)?);
     let metrics = telemetry.metrics();
@@ -120,6 +122,9 @@ pub async fn run(settings: Settings, stdin: StdinRole) -> Result<(), RunError> {
     let outcome = serve_until_asked(&node, &mut requests, settings.leave_timeout).await;
     if let Some(server) = server {
         server.stop().await;
+    }
+    if let Some(store) = store {
+        store.close();
     }
     outcome
 }
@@ -177,9 +182,17 @@ async fn bind_http(
     Ok(Some((listener, bound)))
 }
 
-/// Everything of the node but its observer.
-fn options(settings: &Settings) -> Result<Options, RunError> {
-    let identity = open_identity(settings)?;
+/// Everything of the node but its observer. Without a store the generation comes from the clock,
+/// and the node id is random.
+fn options(settings: &Settings, store: Option<&Arc<SqliteStore>>) -> Result<Options, RunError> {
+    let name = settings.name.clone();
+    let identified = match store {
+        Some(store) => Options {
+            store: Arc::clone(store) as Arc<dyn Store>,
+            ..Options::new(name, store.generation(), store.node_id())
+        },
+        None => Options::new(name, Generation(unix_seconds()), NodeId(random()?)),
+    };
     Ok(Options {
         cluster: settings.cluster.clone(),
         bind: settings.bind,
@@ -189,28 +202,27 @@ fn options(settings: &Settings) -> Result<Options, RunError> {
         services: settings.services.clone(),
         config: settings.protocol.clone(),
         leave_timeout: settings.leave_timeout,
-        ..identity
+        ..identified
     })
 }
 
-/// Options with name, generation, node id and store. Without a data directory the generation comes
-/// from the clock, and the node id is random.
-fn open_identity(settings: &Settings) -> Result<Options, RunError> {
-    let name = settings.name.clone();
-    let random = getrandom::u64().map_err(no_random)?;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+/// The store in the data directory, if there is one.
+fn open_store(settings: &Settings) -> Result<Option<Arc<SqliteStore>>, RunError> {
     let Some(dir) = &settings.data_dir else {
-        return Ok(Options::new(name, Generation(now), NodeId(random)));
+        return Ok(None);
     };
-    let identity = Identity::open(dir, &settings.cluster, now, || random)?;
-    let options = Options::new(name, identity.generation(), identity.node_id());
-    Ok(Options {
-        store: Arc::new(identity),
-        ..options
-    })
+    let random = random()?;
+    let store = SqliteStore::open(dir, &settings.cluster, unix_seconds(), || random)?;
+    Ok(Some(Arc::new(store)))
+}
+
+fn unix_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}
+
+fn random() -> Result<u64, RunError> {
+    getrandom::u64().map_err(no_random)
 }
 
 fn no_random(error: getrandom::Error) -> RunError {

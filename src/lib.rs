@@ -31,8 +31,8 @@
 //! | [`member`] | names, generations, statuses, records; the one order between claims | IO |
 //! | [`wire`] | frames and messages, bounded encoding | sockets |
 //! | [`protocol`] | the state machine: one input in, messages and events out | sockets, files |
-//! | `node` | the tokio driver: sockets, streams, snapshots; the embedding API | HTTP, files |
-//! | `daemon` | settings, identity on disk, HTTP, telemetry, signals | protocol internals |
+//! | `node` | the tokio driver: sockets, streams, snapshots, the event log; the embedding API | HTTP, files |
+//! | `daemon` | settings, the store on disk, HTTP, telemetry, signals | protocol internals |
 //! | `cli` | the commands, clients of the HTTP interface | protocol internals |
 //!
 //! Inside [`protocol`] a hub holds control flow and leaves hold arithmetic; a leaf knows no other

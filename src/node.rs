@@ -7,6 +7,7 @@
 mod advertise;
 mod clock;
 mod driver;
+mod event_log;
 mod handle;
 mod inbound;
 mod joins;
@@ -16,22 +17,27 @@ mod publish;
 mod resolve;
 mod snapshot;
 mod sockets;
+mod store;
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::protocol::{self, Bootstrap, Identity, NodeError};
+use crate::protocol::{self, Bootstrap, Identity, Input, NodeError, Outbox};
 
+pub use event_log::{
+    EVENT_AGE_MAX, EVENTS_MAX, EventLog, IDS_PER_GENERATION, LogEntry, Logged, Lookup, Page, Reset,
+};
 pub use handle::{
     DescribeError, Described, Expected, JoinResult, LeaveReport, MetadataVersion, Node,
     ResolveError, Stopped,
 };
-pub use options::{DEFAULT_GOSSIP_PORT, MemoryStore, Observer, Options, StartError, Store};
+pub use options::{DEFAULT_GOSSIP_PORT, Observer, Options, StartError};
 pub use snapshot::{MemberView, NodeView, Readiness, Snapshot};
+pub use store::{Kept, MemoryStore, Remembered, Restored, Store, StoreCondition};
 
 use clock::Clock;
-use driver::Driver;
+use driver::{Driver, Parts};
 use publish::Publisher;
 use sockets::Sockets;
 
@@ -64,15 +70,25 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     } else {
         Bootstrap::Join
     };
+    let restored = options.store.load();
     let rng_seed = random_seed()?;
     tracing::debug!(rng_seed, %bound, %address, "the node starts");
     let now = clock.now();
-    let core = protocol::Node::new(identity, options.config.clone(), bootstrap, rng_seed, now)
+    let mut core = protocol::Node::new(identity, options.config.clone(), bootstrap, rng_seed, now)
         .map_err(|error| match error {
             NodeError::Config(error) => StartError::Config(error),
             NodeError::Metadata(error) => StartError::Metadata(error),
         })?;
+    let members = store::remembered(&restored.members, clock.wall_now());
+    // Nothing comes out of it before the first deadline.
+    let mut outbox = Outbox::new();
+    core.handle(now, Input::Remember { members: &members }, &mut outbox);
     let publisher = Publisher::new(&core, &options, bound, &clock);
+    let events = EventLog::new(options.generation, restored.events, restored.next_event_id);
+    options.store.follow(Kept {
+        events: events.clone(),
+        snapshot: Arc::clone(publisher.slot()),
+    });
     let (commands, requests) = mpsc::channel(COMMANDS_MAX);
     let (changed, changes) = watch::channel(publisher.index());
     let node = Node {
@@ -80,8 +96,17 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         changes,
         converged: publisher.converged(),
         commands,
+        events: events.clone(),
     };
-    let driver = Driver::new(core, clock, sockets, publisher, changed, options);
+    let parts = Parts {
+        core,
+        clock,
+        sockets,
+        publisher,
+        changed,
+        events,
+    };
+    let driver = Driver::new(parts, options);
     tokio::spawn(driver.run(requests));
     Ok(node)
 }

@@ -1,9 +1,9 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
-//! `cases`, `exchanging`, `serving`, `joining`, `conflict`, `streams`, `leaving` and `periodic`
-//! hold control flow, each one part of the protocol. The other modules are leaves: arithmetic and
-//! bookkeeping that know no other leaf and can be tested with numbers alone.
+//! `cases`, `exchanging`, `serving`, `joining`, `remembering`, `conflict`, `streams`, `leaving` and
+//! `periodic` hold control flow, each one part of the protocol. The other modules are leaves:
+//! arithmetic and bookkeeping that know no other leaf and can be tested with numbers alone.
 
 mod accrual;
 mod agreeing;
@@ -29,6 +29,8 @@ mod periodic;
 mod probe;
 mod probing;
 mod receive;
+mod remembered;
+mod remembering;
 mod repair;
 mod rngs;
 mod round_robin;
@@ -69,6 +71,7 @@ pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
     RefusalReason, StreamId, Transmit,
 };
+pub use remembered::Remembered;
 pub use stats::{
     Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
 };
@@ -87,6 +90,7 @@ use leases::Leases;
 use leaving::Leaving;
 use loss::MissEstimate;
 use probe::ProbeBook;
+use remembered::MemoryBook;
 use repair::Repair;
 use rngs::Rngs;
 use round_robin::RoundRobin;
@@ -216,6 +220,7 @@ pub struct Node {
     joins: JoinBook,
     /// Joins that may be served at once.
     join_budget: ByteBucket,
+    remembered: MemoryBook,
     admissions: BTreeMap<StreamId, Admission>,
     conflict: Conflict,
     leaving: Option<Leaving>,
@@ -312,6 +317,7 @@ impl Node {
             cookie_secret: rngs.exchange.next_u64(),
             joins: JoinBook::new(config.join_retry),
             join_budget: ByteBucket::new(JOINS_PER_SECOND, JOINS_PER_SECOND, now),
+            remembered: MemoryBook::default(),
             admissions: BTreeMap::new(),
             conflict: Conflict::default(),
             leaving: None,
@@ -341,6 +347,7 @@ impl Node {
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
             Input::Deadline => self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
+            Input::Remember { members } => self.on_remember(members),
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
             Input::Describe { change } => self.on_describe(change, outbox),
             Input::WallClock { since_epoch } => self.on_wall_clock(since_epoch),

@@ -164,6 +164,8 @@ pub struct Process {
     pub lateness: Lateness,
     /// What it said, in the world's time; without the noise of single probes.
     pub events: Vec<(Instant, Event)>,
+    /// When it ended, in the world's time.
+    pub(crate) ended_at: Option<Instant>,
     /// How often its condition has changed: an end that was planned for an earlier one is void.
     pub(crate) changes: u64,
     /// Until when it gets too little of its host's processor.

@@ -5,6 +5,7 @@ mod delivering;
 mod faults;
 mod hosts;
 mod lifecycle;
+mod memory;
 mod questions;
 mod tampering;
 mod watching;

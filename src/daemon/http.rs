@@ -5,6 +5,8 @@ mod agreement;
 mod body;
 mod connections;
 mod control;
+mod event_stream;
+mod events;
 mod filter;
 mod guard;
 mod health;
@@ -34,11 +36,12 @@ use tokio::sync::{Semaphore, watch};
 
 use self::body::{BODY_BYTES_MAX, METADATA_BODY_BYTES_MAX};
 use self::connections::{Activity, Bounded, CONNECTIONS_MAX};
+use self::event_stream::STREAMS_MAX;
 use self::guard::{Hosts, admit, admit_write};
 use self::problem::Problem;
 use super::telemetry::Metrics;
 use crate::node::{
-    DescribeError, Described, Expected, JoinResult, LeaveReport, Node, Snapshot, Stopped,
+    DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, Node, Snapshot, Stopped,
 };
 use crate::protocol::MetadataChange;
 
@@ -65,6 +68,8 @@ pub trait Membership: Send + Sync + 'static {
         length: Duration,
         pause: Duration,
     ) -> Pending<Result<watch::Receiver<bool>, Stopped>>;
+    /// The log of what happened.
+    fn events(&self) -> EventLog;
     /// Contacts `addresses` and waits for every one's answer.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>>;
     /// Leaves, and stops the node.
@@ -93,6 +98,10 @@ impl Membership for Node {
     ) -> Pending<Result<watch::Receiver<bool>, Stopped>> {
         let node = self.clone();
         Box::pin(async move { node.await_agreement(length, pause).await })
+    }
+
+    fn events(&self) -> EventLog {
+        Node::events(self).clone()
     }
 
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
@@ -135,6 +144,8 @@ struct App {
     hosts: Hosts,
     /// Places for blocked reads.
     blocked: Arc<Semaphore>,
+    /// Places for event streams.
+    streams: Arc<Semaphore>,
     /// Closed when the server stops.
     stop: watch::Receiver<()>,
 }
@@ -169,6 +180,7 @@ async fn serve_on(
         writes: state.writes,
         hosts: axum::serve::Listener::local_addr(&listener).map_or(Hosts::Loopback, Hosts::of),
         blocked: Arc::new(Semaphore::new(listener.blocked_reads_max())),
+        streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         stop,
     };
     let overtime = overtime(app.clone());
@@ -190,7 +202,7 @@ async fn overtime(app: App) {
 }
 
 /// Every route: method, path, handler. The API's description lists exactly these.
-fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 16] {
+fn routes(app: &App) -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
     let change = |handler: MethodRouter<App>| {
         handler.route_layer(from_fn_with_state(app.clone(), admit_write))
     };
@@ -198,9 +210,11 @@ fn routes(app: &App) -> [(&'static str, &'static str, MethodRouter<App>); 16] {
     let put_tags = change(put(metadata::put_tags).layer(large()));
     let put_service = change(put(metadata::put_service).layer(large()));
     let service = "/v1/self/services/{name}";
-    [
+    vec![
         ("get", "/v1/members", get(members::list)),
         ("get", "/v1/members/{name}", get(members::one)),
+        ("get", "/v1/events", get(events::list)),
+        ("get", "/v1/events/{id}", get(events::one)),
         ("get", "/v1/self", get(this_node::show)),
         ("get", "/v1/self/tags", get(metadata::tags)),
         ("put", "/v1/self/tags", put_tags),

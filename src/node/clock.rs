@@ -57,6 +57,11 @@ impl Clock {
         self.origin + Duration::from_nanos(instant.as_nanos())
     }
 
+    /// What the wall clock shows now.
+    pub(super) fn wall_now(&self) -> SystemTime {
+        self.wall_time(self.now())
+    }
+
     /// Since the unix epoch, now.
     pub(super) fn since_epoch(&self) -> Duration {
         SystemTime::now()

@@ -7,7 +7,7 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::net::UdpSocket;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -15,11 +15,13 @@ use tokio::task::AbortHandle;
 use tokio::time::{Sleep, sleep};
 
 use super::clock::{Clock, WallClock};
+use super::event_log::{EventLog, Logged};
 use super::handle::{Command, LeaveReport};
 use super::joins::{Joined, Joins, Lookup};
-use super::options::{Observer, Options, Store};
+use super::options::{Observer, Options};
 use super::publish::Publisher;
 use super::sockets::Sockets;
+use super::store::Store;
 use super::{inbound, outbound};
 use crate::protocol::{Event, ExchangeId, Input, Node, Outbox, StreamId, Transmit};
 use crate::time::Instant;
@@ -73,6 +75,16 @@ enum Wake {
     Timer,
 }
 
+/// What a driver is made of.
+pub(super) struct Parts {
+    pub(super) core: Node,
+    pub(super) clock: Clock,
+    pub(super) sockets: Sockets,
+    pub(super) publisher: Publisher,
+    pub(super) changed: watch::Sender<u64>,
+    pub(super) events: EventLog,
+}
+
 /// Owns the core, its sockets and its clock.
 pub(super) struct Driver {
     core: Node,
@@ -91,6 +103,7 @@ pub(super) struct Driver {
     changed: watch::Sender<u64>,
     observer: Arc<dyn Observer>,
     store: Arc<dyn Store>,
+    events: EventLog,
     leave_timeout: Duration,
     leaving: Vec<oneshot::Sender<LeaveReport>>,
     /// Told once what they changed is published.
@@ -101,14 +114,15 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(
-        mut core: Node,
-        clock: Clock,
-        sockets: Sockets,
-        publisher: Publisher,
-        changed: watch::Sender<u64>,
-        options: Options,
-    ) -> Self {
+    pub(super) fn new(parts: Parts, options: Options) -> Self {
+        let Parts {
+            mut core,
+            clock,
+            sockets,
+            publisher,
+            changed,
+            events,
+        } = parts;
         let (stream_sender, streams) = mpsc::channel(STREAM_INPUTS_MAX);
         let acceptor = tokio::spawn(inbound::serve(sockets.tcp, stream_sender.clone()));
         let (joins, lookups) = Joins::new(options.join);
@@ -133,6 +147,7 @@ impl Driver {
             changed,
             observer: options.observer,
             store: options.store,
+            events,
             leave_timeout: options.leave_timeout,
             leaving: Vec::new(),
             described: Vec::new(),
@@ -185,6 +200,7 @@ impl Driver {
             self.core
                 .handle(now, Input::WallClock { since_epoch }, &mut self.outbox);
         }
+        self.events.expire(SystemTime::now());
         self.wall_clock_at = now + WALL_CLOCK_PERIOD;
     }
 
@@ -323,9 +339,13 @@ impl Driver {
     /// generation must be durable before it is told to anybody.
     fn flush(&mut self) {
         let mut outbox = std::mem::take(&mut self.outbox);
+        let head = self.events.head();
         for event in &outbox.events {
             self.observer.event(event);
             self.on_event(event);
+        }
+        if self.events.head() != head {
+            self.store.wake();
         }
         for transmit in outbox.transmits.drain(..) {
             self.transmit(transmit);
@@ -364,8 +384,11 @@ impl Driver {
                 }
                 self.stopped = true;
             }
-            Event::Member(_)
-            | Event::MetadataSet(_)
+            Event::Member(event) => {
+                let what = Logged::Member(event.clone());
+                self.events.append(SystemTime::now(), what);
+            }
+            Event::MetadataSet(_)
             | Event::ProbeAnswered(_)
             | Event::Late(_)
             | Event::ClockSkew { .. } => {}

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::event_log::EventLog;
 use super::snapshot::Snapshot;
 use crate::member::{Generation, MetadataError};
 use crate::protocol::{JoinOutcome, MetadataChange, MetadataOutcome};
@@ -113,6 +114,7 @@ pub struct Node {
     pub(super) changes: watch::Receiver<u64>,
     pub(super) converged: watch::Receiver<bool>,
     pub(super) commands: mpsc::Sender<Command>,
+    pub(super) events: EventLog,
 }
 
 impl Node {
@@ -127,6 +129,12 @@ impl Node {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
+    }
+
+    /// The log of what happened. It stays readable when the node has stopped.
+    #[must_use]
+    pub fn events(&self) -> &EventLog {
+        &self.events
     }
 
     /// Contacts `addresses` (each `host[:port]`, IP address or DNS name) and waits until every one

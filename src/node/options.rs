@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::store::{MemoryStore, Store};
 use crate::member::{Generation, MetadataError, NodeId, NodeName, Service, Tags};
 use crate::protocol::{Config, ConfigError, Event};
 
@@ -37,7 +38,7 @@ pub struct Options {
     pub config: Config,
     /// How long leaving may take.
     pub leave_timeout: Duration,
-    /// Where a raised generation is kept.
+    /// Where the generation, the members and the log are kept beyond the process.
     pub store: Arc<dyn Store>,
     /// Is shown every event of the core, on the protocol's task: it must be quick.
     pub observer: Arc<dyn Observer>,
@@ -62,26 +63,6 @@ impl Options {
             store: Arc::new(MemoryStore),
             observer: Arc::new(()),
         }
-    }
-}
-
-/// Keeps what must survive the process.
-pub trait Store: Send + Sync {
-    /// Makes `generation` durable before it returns.
-    ///
-    /// # Errors
-    /// What the medium said. It is logged, and the run goes on with the raised generation: the next
-    /// start may have to raise it again.
-    fn persist_generation(&self, generation: Generation) -> io::Result<()>;
-}
-
-/// Keeps nothing: for nodes whose generation comes from the clock.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MemoryStore;
-
-impl Store for MemoryStore {
-    fn persist_generation(&self, _generation: Generation) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use super::clock::Clock;
 use super::options::Options;
 use super::snapshot::{MemberView, NodeView, Readiness, Snapshot};
-use crate::member::{NodeId, NodeName};
-use crate::protocol::{MemberState, Node, NodeState, Rival};
+use super::store::{Remembered, Store};
+use crate::member::{Incarnation, NodeId, NodeName, Status, Version};
+use crate::protocol::{self, MemberState, Node, NodeState, Rival};
 use crate::time::Instant;
 
 /// Samples (phi, round trips, heartbeats, counters) are renewed this often.
@@ -20,7 +21,6 @@ const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 const INDEX_PER_GENERATION: u64 = 1 << 20;
 
 /// Builds a snapshot when the table has changed, and once a second for the samples.
-#[derive(Debug)]
 pub(super) struct Publisher {
     slot: Arc<ArcSwap<Snapshot>>,
     cluster: String,
@@ -33,6 +33,7 @@ pub(super) struct Publisher {
     shown: NodeState,
     converged: watch::Sender<bool>,
     published_at: Instant,
+    store: Arc<dyn Store>,
 }
 
 impl Publisher {
@@ -48,6 +49,7 @@ impl Publisher {
             agreement: core.agreement(now),
             made: std::time::Instant::now(),
             members: Vec::new(),
+            remembered: Vec::new(),
             node: NodeView {
                 node_id: options.node_id,
                 bound,
@@ -59,6 +61,7 @@ impl Publisher {
                 miss_rate: core.state().miss_rate,
                 started: clock.wall_time(now),
                 queued_updates: 0,
+                store: options.store.condition(),
                 stats: core.stats().clone(),
             },
         };
@@ -74,6 +77,7 @@ impl Publisher {
             shown: core.state(),
             converged: watch::channel(false).0,
             published_at: now,
+            store: Arc::clone(&options.store),
         };
         publisher.publish(core, now, clock);
         publisher
@@ -125,7 +129,23 @@ impl Publisher {
             .members(now)
             .map(|member| view(member, clock))
             .collect();
+        let mut remembered: Vec<Remembered> = Vec::new();
+        for member in core.remembered(now) {
+            let last_seen = clock.wall_time(now).checked_sub(member.silence);
+            let last_seen = last_seen.unwrap_or(SystemTime::UNIX_EPOCH);
+            if member.stored {
+                members.push(stored(&member, last_seen));
+            }
+            remembered.push(Remembered {
+                name: member.name,
+                address: member.address,
+                node_id: member.node_id,
+                generation: member.generation,
+                last_seen,
+            });
+        }
         members.sort_by(|one, other| one.name.cmp(&other.name));
+        remembered.sort_by(|one, other| one.name.cmp(&other.name));
         self.slot.store(Arc::new(Snapshot {
             cluster: self.cluster.clone(),
             local: self.local.clone(),
@@ -134,6 +154,7 @@ impl Publisher {
             agreement: core.agreement(now),
             made: std::time::Instant::now(),
             members,
+            remembered,
             node: NodeView {
                 node_id: self.node_id,
                 bound: self.bound,
@@ -145,6 +166,7 @@ impl Publisher {
                 miss_rate: self.shown.miss_rate,
                 started: self.started,
                 queued_updates: self.shown.queued_updates,
+                store: self.store.condition(),
                 stats: core.stats().clone(),
             },
         }));
@@ -182,11 +204,34 @@ fn view(member: MemberState, clock: &Clock) -> MemberView {
         name: member.name,
         status: member.status,
         local: member.local,
+        node_id: member.node_id,
         generation: member.generation,
         incarnation: member.incarnation,
         phi: member.phi,
         rtt: member.round_trip,
         metadata: member.metadata,
         isolated_verdict: member.isolated_verdict,
+        stored: false,
+    }
+}
+
+/// A member that only an earlier run has seen.
+fn stored(member: &protocol::Remembered, last_seen: SystemTime) -> MemberView {
+    MemberView {
+        name: member.name.clone(),
+        address: Some(member.address),
+        status: Status::Dead,
+        local: false,
+        node_id: member.node_id,
+        generation: member.generation,
+        version: Version::default(),
+        incarnation: Incarnation::default(),
+        phi: 0.0,
+        rtt: None,
+        since: last_seen,
+        metadata: None,
+        maintenance_until: None,
+        isolated_verdict: false,
+        stored: true,
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::store::{Remembered, StoreCondition};
 use crate::member::{Generation, Incarnation, Metadata, NodeId, NodeName, Status, Version};
 use crate::protocol::{AgreementState, Rival, Stats};
 
@@ -26,6 +27,9 @@ pub struct Snapshot {
     pub made: std::time::Instant,
     /// All listed members, this node included, sorted by name.
     pub members: Vec<MemberView>,
+    /// Members of earlier times that the table does not list, sorted by name: their addresses are
+    /// still looked at. Those of an earlier run are also among `members`, as `stored`.
+    pub remembered: Vec<Remembered>,
     /// This node itself.
     pub node: NodeView,
 }
@@ -66,6 +70,8 @@ pub struct MemberView {
     pub status: Status,
     /// Whether it is this node.
     pub local: bool,
+    /// Which process holds the name.
+    pub node_id: NodeId,
     /// Restart number.
     pub generation: Generation,
     /// Heartbeat version; a sample.
@@ -86,6 +92,9 @@ pub struct MemberView {
     pub maintenance_until: Option<SystemTime>,
     /// Whether the verdict is this node's alone, reached without contact to anybody, and not told.
     pub isolated_verdict: bool,
+    /// Whether an earlier run knew it and this one has not heard of it yet: it is shown as dead
+    /// since it was last seen, in this node's view alone.
+    pub stored: bool,
 }
 
 /// This node's own state.
@@ -112,6 +121,8 @@ pub struct NodeView {
     pub started: SystemTime,
     /// Updates waiting to be pushed.
     pub queued_updates: usize,
+    /// How the store is; a sample.
+    pub store: StoreCondition,
     /// Counters.
     pub stats: Stats,
 }

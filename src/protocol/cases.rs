@@ -331,7 +331,7 @@ impl Node {
     fn evidence(&self, rule: &'static str, member: NameHash) -> Evidence {
         let case = self.cases.get(&member);
         Evidence {
-            rule,
+            rule: rule.into(),
             phi: case.map_or(0.0, Case::phi),
             witnesses: case.map_or(0, Case::witnesses),
             silence: self.silence_of(member),
@@ -432,7 +432,7 @@ impl Node {
 
     fn emit_isolation(&self, rule: &'static str, out: &mut Outbox) {
         let evidence = Evidence {
-            rule,
+            rule: rule.into(),
             phi: 0.0,
             witnesses: 0,
             silence: self.now.since(self.contact_at),

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::config::ConfigError;
 use super::outbox::{ExchangeId, StreamId};
+use super::remembered::Remembered;
 use crate::member::{Generation, Lease, MetadataError, NodeId, NodeName, Service, Tags};
 
 /// Who a node is and what it says of itself.
@@ -79,6 +80,12 @@ pub enum Input<'a> {
     Join {
         /// The addresses.
         addresses: &'a [SocketAddr],
+    },
+    /// Members that an earlier run knew: they are looked for, and shown as dead until they are
+    /// heard of. Given before anything else.
+    Remember {
+        /// The members; beyond as many as a table holds the rest is ignored.
+        members: &'a [Remembered],
     },
     /// Tell everybody that this node leaves.
     Leave {

@@ -1,5 +1,6 @@
 //! What comes out of the core: transmits and events, in a buffer that the caller owns.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ pub struct MemberEvent {
 pub struct Evidence {
     /// The rule that fired: `own` (this node decided), `told` (an update said so) or `isolated`
     /// (decided without contact to anybody; it is not told to others).
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     /// Decades of evidence; 0 when told.
     pub phi: f64,
     /// Witnesses that answered this node and got no answer from the member.

@@ -72,6 +72,7 @@ impl Node {
         self.health.recover(self.now);
         self.probes
             .expire(self.now, 2 * self.config.pause_tolerance);
+        self.look_for_remembered(out);
         for forgotten in self.table.sweep(self.now) {
             self.contacts.remove(&forgotten);
             self.leases.drop(forgotten);

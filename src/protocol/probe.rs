@@ -38,6 +38,11 @@ pub enum Purpose {
     },
     /// A look whether a dead member is back.
     Contact,
+    /// A look whether somebody is where a member of earlier times was reached.
+    Remembered {
+        /// Where.
+        address: SocketAddr,
+    },
     /// A question whether the holder of a name runs, before another instance may take it.
     Admission(StreamId),
     /// A look whether tables are equal.

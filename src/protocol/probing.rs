@@ -226,6 +226,7 @@ impl Node {
             Purpose::Relay { .. }
             | Purpose::Contact
             | Purpose::Check
+            | Purpose::Remembered { .. }
             | Purpose::Admission(_)
             | Purpose::Leave => {}
         }

@@ -205,6 +205,7 @@ impl Node {
             }
             Purpose::Admission(stream) => self.refuse_admission(stream, member, out),
             Purpose::Leave => self.note_leave_known(member, out),
+            Purpose::Remembered { address } => self.join_remembered(member, address, out),
             _ => {}
         }
     }
@@ -345,6 +346,9 @@ impl Node {
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => self.on_miss(&probe, out),
             Purpose::Admission(stream) => self.admit_pending(stream, out),
+            Purpose::Remembered { address } => {
+                self.join_remembered(probe.target.member, address, out);
+            }
             // Another life answers at the address: who asks this relay must hear of it, or nobody
             // ever is a witness, and the former owner stays listed for good.
             Purpose::Relay { requester, seq, .. } => {

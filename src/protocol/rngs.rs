@@ -13,6 +13,8 @@ pub struct Rngs {
     pub spread: Xoshiro256PlusPlus,
     /// Which of the dead to look for.
     pub contact: Xoshiro256PlusPlus,
+    /// Which of the remembered to look for.
+    pub remembered: Xoshiro256PlusPlus,
     /// When to try a join address again.
     pub join: Xoshiro256PlusPlus,
     /// Salts and question numbers of exchanges, and with whom.
@@ -35,6 +37,7 @@ impl Rngs {
             contact: fork(4),
             join: fork(5),
             exchange: fork(6),
+            remembered: fork(7),
         }
     }
 

@@ -148,7 +148,7 @@ impl Node {
             self.timers.set(Timer::ForeignSuspicion(member), now, wait);
         }
         let evidence = Evidence {
-            rule: "told",
+            rule: "told".into(),
             phi: 0.0,
             witnesses: 0,
             silence: self.silence_of(member),

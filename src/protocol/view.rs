@@ -176,7 +176,7 @@ impl Node {
     /// Grows with every change that a reader of the table sees.
     #[must_use]
     pub fn revision(&self) -> u64 {
-        self.table.revision()
+        self.table.revision() + self.remembered.revision()
     }
 
     /// Counters since the start.

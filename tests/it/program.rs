@@ -40,6 +40,7 @@ fn every_client_command_says_that_no_daemon_answers() {
         vec!["members"],
         vec!["members", "--watch"],
         vec!["info"],
+        vec!["watch"],
         vec!["join", "127.0.0.1"],
         vec!["leave"],
         vec!["tags", "set", "zone=a"],

@@ -35,21 +35,23 @@ pub struct Answer {
 impl Starting {
     /// Starts an agent with further `arguments`.
     pub fn spawn(name: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rumord"));
+        Self::spawn_by(&[], name, arguments)
+    }
+
+    /// The same by way of another program, which gets the agent's command line as its last words.
+    pub fn spawn_by(way: &[&str], name: &str, arguments: &[&str]) -> Self {
+        let words = [way, &[env!("CARGO_BIN_EXE_rumord")]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("RUMORD_") {
                 command.env_remove(variable);
             }
         }
-        command.args([
-            "agent",
-            "--name",
-            name,
-            "--http",
-            "127.0.0.1:0",
-            "--log-level",
-            "error",
-        ]);
+        command.args(["agent", "--name", name, "--log-level", "error"]);
+        if !arguments.contains(&"--http") {
+            command.args(["--http", "127.0.0.1:0"]);
+        }
         if !arguments.contains(&"--bind") {
             command.args(["--bind", "127.0.0.1:0"]);
         }

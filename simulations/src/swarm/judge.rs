@@ -140,9 +140,9 @@ impl Case<'_> {
         })
     }
 
-    fn rule(&self) -> &'static str {
+    fn rule(&self) -> &str {
         let evidence = self.event.evidence.as_ref();
-        evidence.map_or("told", |evidence| evidence.rule)
+        evidence.map_or("told", |evidence| &evidence.rule)
     }
 
     fn failure(&self) -> Failure {

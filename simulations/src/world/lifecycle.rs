@@ -90,7 +90,7 @@ pub enum GenerationChoice {
 /// The node id of a restarted node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeIdChoice {
-    /// The same: it has a data directory.
+    /// The same: it has a data directory, and with it the members that it knew.
     Kept,
     /// Another: it has none, or it is another machine.
     Fresh,
@@ -221,6 +221,7 @@ impl World {
             wall_ahead: 0,
             lateness: Lateness::None,
             events: Vec::new(),
+            ended_at: None,
             changes: 0,
             starved_until: None,
             late: None,
@@ -296,6 +297,20 @@ impl World {
     /// # Panics
     /// The process has not stopped, or its address is taken.
     pub fn restart(&mut self, id: ProcessId, restart: Restart) -> ProcessId {
+        let join = self.contacts(&self.processes[id.0].cluster);
+        self.restart_through(id, restart, join)
+    }
+
+    /// The same, but it joins through `join` only.
+    ///
+    /// # Panics
+    /// The process has not stopped, or its address is taken.
+    pub fn restart_through(
+        &mut self,
+        id: ProcessId,
+        restart: Restart,
+        join: Vec<SocketAddr>,
+    ) -> ProcessId {
         let old = &self.processes[id.0];
         let same_host = restart.address == AddressChoice::Kept;
         let wall_ahead = if same_host { old.wall_ahead } else { 0 };
@@ -312,11 +327,15 @@ impl World {
             }),
             node_id: (restart.node_id == NodeIdChoice::Kept).then_some(old.node_id),
             address: same_host.then_some(old.address),
-            join: self.contacts(&old.cluster),
+            join,
             drift_ppm: old.clock.drift_ppm,
             wall_ahead,
         };
-        self.start(start)
+        let restarted = self.start(start);
+        if restart.node_id == NodeIdChoice::Kept {
+            self.remember(restarted, id);
+        }
+        restarted
     }
 
     /// Addresses of some members of `cluster` that run.
@@ -358,6 +377,7 @@ impl World {
             return;
         }
         process.condition = Condition::Stopped;
+        process.ended_at = Some(self.now);
         process.changes += 1;
         process.armed = None;
         process.unsent.clear();

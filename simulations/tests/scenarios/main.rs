@@ -24,6 +24,7 @@ mod manifest;
 mod partitions;
 mod pausing;
 mod pushing;
+mod remembering;
 mod repeating;
 mod restarting;
 mod returning;

@@ -104,6 +104,7 @@ fn explain(snapshot: &Snapshot) -> String {
         ("serving", only(Readiness::Leaving)),
         ("contact", node.isolated.then(|| ISOLATED.to_owned())),
     ];
+    let store = node.store.failure.as_ref();
     let mut text = String::new();
     // Writing to a string cannot fail.
     for (name, reason) in checks {
@@ -112,6 +113,14 @@ fn explain(snapshot: &Snapshot) -> String {
             None => writeln!(text, "[+]{name} ok"),
         };
     }
+    let _ = match store {
+        Some(reason) => writeln!(
+            text,
+            "[-]store the data directory cannot be written ({reason}); the node serves from \
+             memory, does not affect readiness; free space or repair the disk"
+        ),
+        None => writeln!(text, "[+]store ok"),
+    };
     let agreement = &snapshot.agreement;
     let (sign, advice) = match agreement.converged {
         true => ('+', ""),

@@ -77,7 +77,10 @@ fn unknown(name: &str, snapshot: &Snapshot) -> Problem {
 /// node has stopped or the server stops. An index of 0 never waits.
 async fn newer(app: &App, after: u64, wait: Duration) -> Result<Arc<Snapshot>, Problem> {
     if after > 0 && app.node.snapshot().index <= after {
-        let _place = app.blocked.try_acquire().map_err(|_| too_many_blocked())?;
+        let _place = app
+            .blocked
+            .try_acquire()
+            .map_err(|_| too_many_blocked("index"))?;
         let mut changes = app.node.changes();
         let grown = async {
             while app.node.snapshot().index <= after && changes.changed().await.is_ok() {}
@@ -91,8 +94,9 @@ async fn newer(app: &App, after: u64, wait: Duration) -> Result<Arc<Snapshot>, P
     Ok(app.node.snapshot())
 }
 
-fn too_many_blocked() -> Problem {
-    let detail = "too many reads wait for a change; ask again later, or without index";
+/// No place is left for a read that waits as `parameter` says.
+pub(super) fn too_many_blocked(parameter: &str) -> Problem {
+    let detail = format!("too many reads wait for a change; ask later, or without {parameter}");
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
 }
 

@@ -4,6 +4,7 @@ mod agreement;
 mod api;
 mod blocking;
 mod control;
+mod events;
 mod fake;
 mod limits;
 mod metadata;

@@ -9,12 +9,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use super::super::event::{thousandths, timestamp};
 use super::App;
 use super::agreement::AgreementJson;
 use super::metadata::{entity_tag, etag_header};
 use super::problem::Problem;
 use super::query::Parameters;
-use super::view::{CountsJson, MaintenanceJson, ServiceJson, fingerprint, thousandths, timestamp};
+use super::view::{CountsJson, MaintenanceJson, ServiceJson, fingerprint};
 use crate::member::Tags;
 use crate::node::{MemberView, Readiness, Snapshot};
 use crate::protocol::{Rival, Stats};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::SystemTime;
 
 use serde::Serialize;
 
+use super::super::event::{thousandths, timestamp};
 use super::filter::Filter;
 use crate::member::{Service, Status, Tags};
 use crate::node::{MemberView, Snapshot};
@@ -49,6 +49,9 @@ pub(super) struct MemberJson<'a> {
     wire_version: Option<u8>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     isolated_verdict: bool,
+    /// `stored` for a member that only an earlier run has seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'static str>,
 }
 
 /// A planned absence that is not over.
@@ -136,6 +139,7 @@ impl<'a> MemberJson<'a> {
             maintenance: MaintenanceJson::new(member),
             wire_version: metadata.map(|metadata| metadata.wire.max),
             isolated_verdict: member.isolated_verdict,
+            rule: member.stored.then_some("stored"),
         }
     }
 }
@@ -165,17 +169,4 @@ impl<'a> ServiceJson<'a> {
 /// The table's fingerprint as 16 hex digits.
 pub(super) fn fingerprint(snapshot: &Snapshot) -> String {
     format!("{:016x}", snapshot.fingerprint)
-}
-
-/// RFC 3339 in UTC with milliseconds.
-pub(super) fn timestamp(time: SystemTime) -> String {
-    // The formatter knows the years 1970 to 9999 only; a clock outside them is shown at the edge.
-    let latest = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(253_402_300_799);
-    let shown = time.clamp(SystemTime::UNIX_EPOCH, latest);
-    humantime::format_rfc3339_millis(shown).to_string()
-}
-
-/// Rounded to three decimals: samples carry no more.
-pub(super) fn thousandths(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }

@@ -101,7 +101,7 @@ fn log_member(event: &MemberEvent) {
                 incarnation = event.incarnation.0,
                 from = event.from.map(tracing::field::display),
                 to = %event.to,
-                rule = evidence.map(|evidence| evidence.rule),
+                rule = evidence.map(|evidence| &*evidence.rule),
                 phi = evidence.map(|evidence| evidence.phi),
                 witnesses = evidence.map(|evidence| evidence.witnesses),
                 silence = evidence.map(|evidence| tracing::field::debug(evidence.silence)),

@@ -28,6 +28,8 @@ const CLOCK_SKEW: &str = "rumord_clock_skew_seconds";
 const AGREEMENT_RATIO: &str = "rumord_agreement_ratio";
 const QUEUE_LENGTH: &str = "rumord_queue_length";
 const EVENTS: &str = "rumord_events_total";
+const STORE_FAILING: &str = "rumord_store_failing";
+const STORE_FAILURES: &str = "rumord_store_failures_total";
 const BUILD_INFO: &str = "rumord_build_info";
 
 /// From a local round trip to one between continents.
@@ -187,6 +189,11 @@ fn describe() {
     );
     describe_gauge!(QUEUE_LENGTH, "Entries waiting, by queue.");
     describe_counter!(EVENTS, "Changes of the member table, by kind.");
+    describe_gauge!(
+        STORE_FAILING,
+        "1 while the data directory cannot be written."
+    );
+    describe_counter!(STORE_FAILURES, "Writes to the data directory that failed.");
     describe_gauge!(BUILD_INFO, "Always 1; the label names the version.");
 }
 
@@ -202,6 +209,10 @@ fn export(snapshot: &Snapshot) {
     gauge!(CLOCK_SKEW).set(f64::from(snapshot.node.clock_skew));
     gauge!(LOCAL_HEALTH).set(f64::from(snapshot.node.local_health));
     gauge!(QUEUE_LENGTH, "queue" => "updates").set(snapshot.node.queued_updates as f64);
+    let store = &snapshot.node.store;
+    gauge!(QUEUE_LENGTH, "queue" => "store").set(store.unsaved_events as f64);
+    gauge!(STORE_FAILING).set(f64::from(u8::from(store.failure.is_some())));
+    counter!(STORE_FAILURES).absolute(store.failures);
     let stats = &snapshot.node.stats;
     counter!(REFUTATIONS).absolute(stats.refutations);
     export_traffic(stats);
@@ -265,7 +276,7 @@ mod tests {
             from: Some(Status::Suspect),
             to: Status::Dead,
             evidence: Some(Evidence {
-                rule,
+                rule: rule.into(),
                 phi: 9.8,
                 witnesses: 3,
                 silence: Duration::from_millis(5600),

@@ -19,6 +19,7 @@ const HUBS: &[&str] = &[
     "periodic",
     "probing",
     "receive",
+    "remembering",
     "scheduling",
     "serving",
     "spreading",

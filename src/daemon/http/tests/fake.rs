@@ -10,8 +10,8 @@ use crate::member::{
     Generation, Incarnation, Metadata, NodeId, NodeName, Service, Status, Tags, Version, WireRange,
 };
 use crate::node::{
-    DescribeError, Described, Expected, JoinResult, LeaveReport, MemberView, MetadataVersion,
-    NodeView, Readiness, ResolveError, Snapshot, Stopped,
+    DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, MemberView,
+    MetadataVersion, NodeView, Readiness, ResolveError, Snapshot, Stopped, StoreCondition,
 };
 use crate::protocol::{
     AgreementState, JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats,
@@ -24,6 +24,8 @@ pub(super) struct FakeNode {
     receiver: watch::Receiver<u64>,
     converged: watch::Sender<bool>,
     waits: Mutex<Vec<(Duration, Duration)>>,
+    /// The log, which begins at event 1.
+    pub(super) log: EventLog,
 }
 
 impl FakeNode {
@@ -35,6 +37,7 @@ impl FakeNode {
             receiver,
             converged: watch::channel(false).0,
             waits: Mutex::default(),
+            log: EventLog::new(Generation(0), Vec::new(), None),
         })
     }
 
@@ -148,6 +151,10 @@ impl Membership for FakeNode {
         Box::pin(async move { Ok(converged) })
     }
 
+    fn events(&self) -> EventLog {
+        self.log.clone()
+    }
+
     /// The address says how it answers.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
         let results = addresses.into_iter().map(answer).collect();
@@ -224,6 +231,7 @@ pub(in crate::daemon) fn snapshot() -> Snapshot {
         agreement: agreement(),
         made: std::time::Instant::now(),
         members: vec![n1, n2, n3],
+        remembered: Vec::new(),
         node: node(),
     }
 }
@@ -251,6 +259,7 @@ fn node() -> NodeView {
         miss_rate: 0.015_25,
         started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_000),
         queued_updates: 0,
+        store: StoreCondition::default(),
         stats: Stats::default(),
     }
 }
@@ -276,6 +285,7 @@ fn member(name: &str, tags: &[(&str, &str)], services: Vec<Service>) -> MemberVi
         address: Some(address),
         status: Status::Alive,
         local: false,
+        node_id: NodeId(1),
         generation: Generation(1_764_516_000),
         version: Version(345),
         incarnation: Incarnation(0),
@@ -285,5 +295,6 @@ fn member(name: &str, tags: &[(&str, &str)], services: Vec<Service>) -> MemberVi
         metadata: Some(Arc::new(metadata)),
         maintenance_until: None,
         isolated_verdict: false,
+        stored: false,
     }
 }

@@ -225,9 +225,11 @@ async fn the_description_lists_exactly_the_served_routes() {
         writes: Writes::On,
         hosts: Hosts::Any,
         blocked: std::sync::Arc::new(tokio::sync::Semaphore::new(1)),
+        streams: std::sync::Arc::new(tokio::sync::Semaphore::new(1)),
         stop: tokio::sync::watch::channel(()).1,
     };
-    let mut served = routes(&app).map(|(method, path, _)| (method.to_owned(), path.to_owned()));
+    let named = |(method, path, _): (&str, &str, _)| (method.to_owned(), path.to_owned());
+    let mut served: Vec<_> = routes(&app).into_iter().map(named).collect();
     served.sort();
     described.sort();
     assert_eq!(described, served);

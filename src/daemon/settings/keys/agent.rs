@@ -58,7 +58,7 @@ pub(super) static KEYS: &[Key] = &[
         name: "data_dir",
         value_name: "DIR",
         heading: NODE,
-        help: "Where the node's identity is kept; without it every start is a new identity",
+        help: "Where identity, members and events are kept; without it all is in memory",
         kind: Kind::Text,
         example: "/var/lib/rumord",
         default: |_| None,

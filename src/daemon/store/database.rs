@@ -1,0 +1,246 @@
+//! The database file: found, created, or moved aside when damaged.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::StoreError;
+use super::rows::{self, Identity};
+use crate::node::Restored;
+
+/// Its name in the data directory.
+pub(super) const FILE: &str = "rumord.db";
+/// What every SQLite database begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// Marks a database as one of this daemon: "rumd".
+const APPLICATION_ID: u32 = 0x7275_6d64;
+/// The schema written here.
+const SCHEMA: u32 = 1;
+/// How long to wait for somebody who reads the file with another program.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+const TABLES: &str = "
+    create table node (
+        only integer primary key check (only = 0),
+        cluster text not null,
+        node_id integer not null,
+        generation integer not null,
+        seen_ms integer not null,
+        next_event_id integer
+    ) strict;
+    create table member (
+        name text primary key,
+        address text not null,
+        node_id integer not null,
+        generation integer not null,
+        last_seen_ms integer
+    ) strict, without rowid;
+    create table event (id integer primary key, body text not null) strict;
+";
+
+/// An open database and who runs on it.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    /// As it was stored.
+    pub(super) identity: Identity,
+}
+
+/// What there is at the path of the database.
+pub(super) enum Found {
+    /// Nothing, or something damaged that was moved aside.
+    Nothing,
+    /// A database of this daemon.
+    Database { opened: Opened, restored: Restored },
+}
+
+/// What the first bytes of a file say.
+enum Header {
+    Absent,
+    Damaged,
+    Foreign,
+    Ours { schema: u32 },
+}
+
+/// Opens the database at `path`, if there is one. A damaged one is moved aside.
+pub(super) fn find(path: &Path) -> Result<Found, StoreError> {
+    let failed = |reason: String| StoreError::File {
+        path: path.into(),
+        reason,
+    };
+    match header(path).map_err(|error| failed(error.to_string()))? {
+        Header::Absent => return Ok(Found::Nothing),
+        Header::Foreign => return Err(StoreError::Foreign { path: path.into() }),
+        Header::Ours { schema } if schema > SCHEMA => {
+            return Err(StoreError::Newer {
+                path: path.into(),
+                found: schema,
+                known: SCHEMA,
+            });
+        }
+        Header::Ours { .. } => match read(path) {
+            Ok(found) => return Ok(found),
+            Err(error) if !is_damage(&error) => return Err(failed(error.to_string())),
+            Err(error) => tracing::error!(%error, "the database is damaged"),
+        },
+        Header::Damaged => tracing::error!("the database is damaged: it has no valid header"),
+    }
+    let kept = move_aside(path).map_err(|error| failed(error.to_string()))?;
+    tracing::error!(
+        kept = %kept.display(),
+        "started with an empty database instead: this node has a new node id, and has forgotten \
+         the members and events it knew"
+    );
+    Ok(Found::Nothing)
+}
+
+fn header(path: &Path) -> io::Result<Header> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Header::Absent),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = [0; 100];
+    match file.read_exact(&mut bytes) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Header::Damaged),
+        Err(error) => return Err(error),
+    }
+    let number = |at: usize| {
+        let [a, b, c, d] = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        u32::from_be_bytes([a, b, c, d])
+    };
+    // File format, offsets 60 (user version) and 68 (application id).
+    Ok(match (bytes.starts_with(MAGIC), number(68)) {
+        (false, _) => Header::Damaged,
+        (true, APPLICATION_ID) => Header::Ours { schema: number(60) },
+        (true, _) => Header::Foreign,
+    })
+}
+
+fn read(path: &Path) -> rusqlite::Result<Found> {
+    let connection = connect(path)?;
+    let verdict: String = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
+    if verdict != "ok" {
+        return Err(damage(&verdict));
+    }
+    let (identity, next_event_id, seen) = rows::read_node(&connection)?;
+    let restored = Restored {
+        members: rows::read_members(&connection, seen)?,
+        events: rows::read_events(&connection)?,
+        next_event_id,
+    };
+    Ok(Found::Database {
+        opened: Opened {
+            connection,
+            identity,
+        },
+        restored,
+    })
+}
+
+/// Opens an existing database.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // Every commit is on the disk when it returns; readers of the file do not block it.
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    Ok(connection)
+}
+
+/// Creates the database with all its tables beside its place, and then puts it there: a file of
+/// this name is whole, whenever the process is killed.
+pub(super) fn create(path: &Path, identity: &Identity) -> rusqlite::Result<Connection> {
+    let fresh = beside(path, ".new");
+    for file in with_companions(&fresh) {
+        // Absent as a rule; what cannot be removed fails below.
+        let _ = fs::remove_file(file);
+    }
+    OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&fresh)
+        .map_err(refused)?;
+    let mut connection = connect(&fresh)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(TABLES)?;
+    transaction.pragma_update(None, "user_version", SCHEMA)?;
+    rows::write_node(&transaction, identity)?;
+    transaction.commit()?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.close().map_err(|(_, error)| error)?;
+    fs::rename(&fresh, path).map_err(refused)?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(refused)?;
+    connect(path)
+}
+
+/// Moves a damaged database away, with the files that belong to it, and says where it is now.
+pub(super) fn move_aside(path: &Path) -> io::Result<PathBuf> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let kept = beside(
+        path,
+        &format!(".damaged-{}", now.unwrap_or_default().as_secs()),
+    );
+    fs::rename(path, &kept)?;
+    let companions = with_companions(path)
+        .into_iter()
+        .zip(with_companions(&kept));
+    for (from, to) in companions.skip(1) {
+        match fs::rename(from, to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(kept)
+}
+
+/// Whether an error says that the file is not what was written.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error;
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
+        // A table or column that is not there.
+        Some(ErrorCode::Unknown) => true,
+        Some(_) => false,
+        None => matches!(
+            error,
+            Error::QueryReturnedNoRows
+                | Error::InvalidColumnType(..)
+                | Error::FromSqlConversionFailure(..)
+                | Error::IntegralValueOutOfRange(..)
+        ),
+    }
+}
+
+fn damage(reason: &str) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, Some(reason.into()))
+}
+
+fn refused(error: io::Error) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+    rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
+}
+
+/// The file, its write-ahead log and the log's index.
+fn with_companions(path: &Path) -> [PathBuf; 3] {
+    [path.into(), beside(path, "-wal"), beside(path, "-shm")]
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name: OsString = path.into();
+    name.push(suffix);
+    name.into()
+}
