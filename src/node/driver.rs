@@ -20,6 +20,7 @@ use super::handle::{Command, LeaveReport};
 use super::joins::{Joined, Joins, Lookup};
 use super::options::{Observer, Options};
 use super::publish::Publisher;
+use super::resolve::Family;
 use super::sockets::Sockets;
 use super::store::Store;
 use super::{inbound, outbound};
@@ -125,7 +126,7 @@ impl Driver {
         } = parts;
         let (stream_sender, streams) = mpsc::channel(STREAM_INPUTS_MAX);
         let acceptor = tokio::spawn(inbound::serve(sockets.tcp, stream_sender.clone()));
-        let (joins, lookups) = Joins::new(options.join);
+        let (joins, lookups) = Joins::new(options.join, Family::of(sockets.address));
         let now = clock.now();
         let since_epoch = clock.since_epoch();
         let mut outbox = Outbox::new();

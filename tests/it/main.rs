@@ -13,6 +13,7 @@ mod core;
 mod describing;
 mod enduring;
 mod hostile;
+mod joining;
 mod nodes;
 mod program;
 mod slow_peers;
