@@ -13,9 +13,11 @@ mod joins;
 mod options;
 mod outbound;
 mod publish;
+mod resolv_conf;
 mod resolve;
 mod snapshot;
 mod sockets;
+mod srv;
 
 use std::sync::Arc;
 
@@ -49,6 +51,13 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         Some(address) => address,
         None => advertise::detect(bound)?,
     };
+    if bound.ip().is_unspecified() && address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "other hosts cannot reach the advertised address, and no better one was found for \
+             this version of IP; choose with --advertise or --bind"
+        );
+    }
     let clock = Clock::start()?;
     let identity = Identity {
         name: options.name.clone(),

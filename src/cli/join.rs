@@ -19,7 +19,7 @@ const JOIN_WAIT: Duration = Duration::from_secs(90);
 pub(super) struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Members to join through, HOST[:PORT]; one that answers is enough
+    /// Members to join through, HOST[:PORT] or _SRV name; one that answers is enough
     #[arg(required = true, value_name = "ADDRESS")]
     addresses: Vec<String>,
 }

@@ -51,7 +51,7 @@ pub struct Settings {
     pub bind: SocketAddr,
     /// What other members are told; detected where absent.
     pub advertise: Option<SocketAddr>,
-    /// Addresses or DNS names to join through, each `host[:port]`.
+    /// Addresses or DNS names to join through, each `host[:port]` or the `_name` of a service.
     pub join: Vec<String>,
     /// Where HTTP listens; absent when it is off.
     pub http: Option<SocketAddr>,

@@ -19,6 +19,7 @@ use super::handle::{Command, LeaveReport};
 use super::joins::{Joined, Joins, Lookup};
 use super::options::{Observer, Options, Store};
 use super::publish::Publisher;
+use super::resolve::Family;
 use super::sockets::Sockets;
 use super::{inbound, outbound};
 use crate::protocol::{Event, ExchangeId, Input, Node, Outbox, StreamId, Transmit};
@@ -111,7 +112,7 @@ impl Driver {
     ) -> Self {
         let (stream_sender, streams) = mpsc::channel(STREAM_INPUTS_MAX);
         let acceptor = tokio::spawn(inbound::serve(sockets.tcp, stream_sender.clone()));
-        let (joins, lookups) = Joins::new(options.join);
+        let (joins, lookups) = Joins::new(options.join, Family::of(sockets.address));
         let now = clock.now();
         let since_epoch = clock.since_epoch();
         let mut outbox = Outbox::new();

@@ -24,13 +24,13 @@ pub struct JoinResult {
     pub outcome: Result<JoinOutcome, ResolveError>,
 }
 
-/// A join address that is no address and does not resolve.
+/// A join address that stands for no address this node can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{address} cannot be resolved ({reason}); check the name and the DNS server")]
 pub struct ResolveError {
     /// What was given.
     pub address: String,
-    /// What the resolver said.
+    /// What the resolver said, or which version of IP is missing.
     pub reason: String,
 }
 
@@ -123,8 +123,9 @@ impl Node {
         self.changes.clone()
     }
 
-    /// Contacts `addresses` (each `host[:port]`, IP address or DNS name) and waits until every one
-    /// has answered or failed. Those that failed are retried in the background.
+    /// Contacts `addresses` (each an IP address or DNS name with or without a port, or a service's
+    /// name, which begins with `_`) and waits until every one has answered or failed. Those that
+    /// failed are retried in the background.
     ///
     /// # Errors
     /// [`Stopped`] when the node has stopped.

@@ -23,7 +23,8 @@ pub struct Options {
     pub bind: SocketAddr,
     /// What others are told; detected where absent.
     pub advertise: Option<SocketAddr>,
-    /// Addresses or DNS names to join through, `host[:port]`; retried for ever, re-resolved.
+    /// Addresses or DNS names to join through, `host[:port]`, or the names of services (SRV), which
+    /// begin with `_`; retried for ever, re-resolved.
     pub join: Vec<String>,
     /// Labels of this member.
     pub tags: Tags,

@@ -1,9 +1,10 @@
-//! A cluster of real agents on this machine, measured from outside: joining, detection, idle cost.
+//! A cluster of real agents on this machine, measured from outside: joining, detection, restarts,
+//! leaves, changes of metadata, idle cost.
 //!
 //! `cargo bench --bench agents` (release build). It starts `--nodes` agents on loopback (20 unless
-//! told otherwise: `cargo bench --bench agents -- --nodes 50 --kills 5 --idle 30`) and prints each
-//! figure beside Serf's, measured on the same class of machine (2 cores; Serf of Debian 0.9.4,
-//! memberlist 0.2.2, profile lan, 20 agents; medians of three runs or more).
+//! told otherwise: `cargo bench --bench agents -- --nodes 100 --kills 5 --changes 40 --idle 30`) and
+//! prints each figure beside Serf's, measured on the same class of machine (2 cores; Serf of Debian
+//! 0.9.4, memberlist 0.2.2, profile lan, 20 and 100 agents; medians of three runs or more).
 
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use more of it")]
@@ -24,6 +25,7 @@ use report::{Report, median};
 struct Plan {
     nodes: usize,
     kills: usize,
+    changes: usize,
     idle: Duration,
 }
 
@@ -42,6 +44,7 @@ impl Plan {
         Plan {
             nodes: number("--nodes", 20).max(3),
             kills: number("--kills", 5).max(1),
+            changes: number("--changes", 40).max(1),
             idle: Duration::from_secs(number("--idle", 30).max(1) as u64),
         }
     }
@@ -64,41 +67,77 @@ fn main() {
         "join: all see all, after the last start",
         median(&joins),
         "s",
-        "0.41",
+        ["0.41", "1.92"],
     );
+    measure_changes(&mut cluster, &plan, &mut report);
+    measure_idle(&cluster, &plan, &mut report);
+    report.print();
+}
+
+/// How long it takes until all tables show what has happened to one member.
+fn measure_changes(cluster: &mut Cluster, plan: &Plan, report: &mut Report) {
     // Settled members, killed at different points of their periods.
     let age = |kill| Duration::from_millis(10_000 + 370 * kill as u64);
     let deaths: Vec<f64> = (0..plan.kills)
         .map(|kill| cluster.kill_one(age(kill)))
         .collect();
-    report.row("kill -9: dead in all tables", median(&deaths), "s", "6.76");
+    let reference = ["6.76", "10.0"];
+    report.row(
+        "kill -9: dead in all tables",
+        median(&deaths),
+        "s",
+        reference,
+    );
     report.spread("kill -9: least and most", &deaths);
     let restarts: Vec<f64> = (0..plan.kills).map(|_| cluster.restart_one()).collect();
     report.row(
         "restart at once: new generation in all tables",
         median(&restarts),
         "s",
-        "0.48",
+        ["0.48", "0.5"],
     );
+    report.spread("restart at once: least and most", &restarts);
+    let leaves: Vec<f64> = (0..plan.kills).map(|_| cluster.leave_one()).collect();
+    report.row(
+        "leave: left in all tables",
+        median(&leaves),
+        "s",
+        ["-", "0.8"],
+    );
+    report.spread("leave: least and most", &leaves);
+    let changes: Vec<f64> = (0..plan.changes).map(|n| cluster.tag_one(n)).collect();
+    report.row(
+        "tag change: in all tables, median",
+        median(&changes),
+        "s",
+        ["0.39", "0.66"],
+    );
+    let worst = changes.iter().copied().fold(0.0, f64::max);
+    let what = format!("tag change: in all tables, worst of {}", changes.len());
+    report.row(&what, worst, "s", ["12.8", "12.8"]);
+}
+
+/// What it costs when nothing happens.
+fn measure_idle(cluster: &Cluster, plan: &Plan, report: &mut Report) {
     let idle = cluster.idle(plan.idle);
-    report.row("idle CPU per agent", idle.cpu_ms_per_second, "ms/s", "2.2");
+    let cpu = idle.cpu_ms_per_second;
+    report.row("idle CPU per agent", cpu, "ms/s", ["2.2", "2.2"]);
     report.row(
         "idle resident memory per agent",
         idle.resident_mib,
         "MiB",
-        "14.5",
+        ["14.5", "15.1"],
     );
     report.row(
         "idle UDP sent per agent, with headers",
         idle.udp_bytes_per_second,
         "B/s",
-        "268",
+        ["268", "269"],
     );
     report.row(
         "idle TCP sent per agent, payload",
         idle.tcp_bytes_per_second,
         "B/s",
-        "65",
+        ["65", "65"],
     );
-    report.print();
 }

@@ -11,6 +11,7 @@ mod config_files;
 mod core;
 mod describing;
 mod hostile;
+mod joining;
 mod nodes;
 mod program;
 mod tidy;

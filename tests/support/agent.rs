@@ -35,7 +35,20 @@ pub struct Answer {
 impl Starting {
     /// Starts an agent with further `arguments`.
     pub fn spawn(name: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rumord"));
+        Self::spawn_by(&[], name, arguments)
+    }
+
+    /// Starts an agent by the command `wrapper`, which runs the command after it; none if empty.
+    pub fn spawn_by(wrapper: &[&str], name: &str, arguments: &[&str]) -> Self {
+        let program = env!("CARGO_BIN_EXE_rumord");
+        let mut command = match wrapper {
+            [] => Command::new(program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+        };
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("RUMORD_") {
                 command.env_remove(variable);
@@ -110,10 +123,27 @@ impl Agent {
         )
     }
 
+    /// `PUT path` with a JSON body.
+    pub fn put(&self, path: &str, body: &str) -> Option<Answer> {
+        let url = format!("http://{}{path}", self.http);
+        let request = client().put(url);
+        answer(
+            request
+                .header("Content-Type", "application/json")
+                .send(body),
+        )
+    }
+
     /// The table, once its index is above `index`.
     pub fn members(&self, index: u64) -> Option<Value> {
         let answer = self.get(&format!("/v1/members?index={index}&wait=10s"))?;
         serde_json::from_str(&answer.body).ok()
+    }
+
+    /// The table reduced to the member `name`, once the index is above `index`.
+    pub fn row(&self, name: &str, index: u64) -> Option<Value> {
+        let path = format!("/v1/members?name={name}&index={index}&wait=10s");
+        serde_json::from_str(&self.get(&path)?.body).ok()
     }
 
     /// Waits until the table satisfies `wanted`, and returns it.

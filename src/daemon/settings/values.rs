@@ -114,9 +114,14 @@ pub(super) fn log_directives(text: &str) -> Result<String, String> {
     Ok(text.into())
 }
 
-/// Checks the form of an address to join through: `HOST`, `HOST:PORT`, an IP address, or an IP
-/// address with a port.
+/// Checks the form of an address to join through: `HOST`, `HOST:PORT`, an IP address, an IP address
+/// with a port, or the name of a service, which begins with `_` and has no port.
 pub(super) fn join_address(text: &str) -> Result<String, String> {
+    if text.starts_with('_') && text.contains(':') {
+        return Err(
+            "names a service, whose SRV records name the ports; leave the port away".into(),
+        );
+    }
     let is_ip = text.parse::<std::net::IpAddr>().is_ok();
     let (host, port) = text
         .rsplit_once(':')
@@ -202,6 +207,7 @@ mod tests {
             "10.0.0.1:1",
             "::1",
             "[::1]:7480",
+            "_rumord._tcp.example.org",
         ] {
             assert_eq!(join_address(good).as_deref(), Ok(good));
         }
@@ -215,6 +221,7 @@ mod tests {
             "http://n1",
             "[::1]:0",
             "n1,n2",
+            "_rumord._tcp.example.org:7480",
         ] {
             assert!(join_address(bad).is_err(), "{bad}");
         }

@@ -1,5 +1,6 @@
 //! A cluster of agents, and what is measured on it.
 
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,9 @@ use serde_json::Value;
 
 use crate::agent::{Agent, BOUND, Starting, count, member};
 use crate::usage::Usage;
+
+/// Until every watching request has reached its agent and the last change has calmed down.
+const QUIET: Duration = Duration::from_millis(700);
 
 /// Running agents; the first is the one that the others joined through.
 pub struct Cluster {
@@ -56,30 +60,63 @@ impl Cluster {
         took
     }
 
-    /// Kills one agent and starts it again at once; the seconds from its start until every table
-    /// shows it alive with another generation.
+    /// Kills one agent and starts it again at once; the seconds from its start until every other
+    /// table shows it alive with another generation.
     pub fn restart_one(&mut self) -> f64 {
-        let victim = self.agents.len() - 1;
-        let name = format!("n{}", victim + 1);
+        let name = format!("n{}", self.agents.len());
         let before = self.agents[0]
-            .members(0)
-            .map(|table| generation(&table, &name));
-        self.agents.remove(victim).kill();
-        self.start_again_after(&name, before)
+            .row(&name, 0)
+            .map(|row| generation(&row, &name));
+        self.agents.pop().expect("there are several").kill();
+        let (join, mut again) = (self.agents[0].gossip.clone(), None);
+        let start = || again = Some(spawn(&name, &join));
+        let took = all_show(&self.agents, &name, start, &|row| {
+            status(row, &name) == "alive" && Some(generation(row, &name)) != before
+        });
+        self.agents.extend(again.map(Starting::ready));
+        took
+    }
+
+    /// Has one agent leave; the seconds from the request until every other table shows it left. It
+    /// is started again.
+    pub fn leave_one(&mut self) -> f64 {
+        let name = format!("n{}", self.agents.len());
+        let mut agent = self.agents.pop().expect("there are several");
+        let leave = || {
+            let answer = agent.post("/v1/leave", "{}").expect("it serves");
+            assert_eq!(answer.status, 202, "{}", answer.body);
+        };
+        let took = all_show(&self.agents, &name, leave, &|row| {
+            status(row, &name) == "left"
+        });
+        agent.wait_for_end();
+        self.start_again(&name);
+        took
+    }
+
+    /// Changes a tag of the agent whose turn it is; the seconds from the request until every table
+    /// shows it.
+    pub fn tag_one(&self, change: usize) -> f64 {
+        let owner = change * 7 % self.agents.len();
+        let (name, value) = (format!("n{}", owner + 1), format!("v{change}"));
+        let body = format!("{{\"color\":\"{value}\"}}");
+        let tag = || {
+            let answer = self.agents[owner]
+                .put("/v1/self/tags", &body)
+                .expect("it serves");
+            assert_eq!(answer.status, 200, "{}", answer.body);
+        };
+        all_show(&self.agents, &name, tag, &|row| {
+            member(row, &name)["tags"]["color"] == value.as_str()
+        })
     }
 
     fn start_again(&mut self, name: &str) {
-        self.start_again_after(name, None);
-    }
-
-    fn start_again_after(&mut self, name: &str, before: Option<u64>) -> f64 {
         let started = Instant::now();
         let join = self.agents[0].gossip.clone();
         self.agents.push(spawn(name, &join).ready());
         let nodes = self.agents.len() as u64;
-        self.wait_all(started, &|table| {
-            count(table, "alive") == nodes && Some(generation(table, name)) != before
-        })
+        self.wait_all(started, &|table| count(table, "alive") == nodes);
     }
 
     /// Waits until the table of every agent satisfies `wanted`; the seconds since `start`.
@@ -113,6 +150,58 @@ impl Cluster {
             udp_bytes_per_second: mean(&|n| after[n].udp_bytes - before[n].udp_bytes) / seconds,
             tcp_bytes_per_second: mean(&|n| after[n].tcp_bytes - before[n].tcp_bytes) / seconds,
         }
+    }
+}
+
+/// Does `act` while every agent is being watched; the seconds from its beginning until the row of
+/// the member `name` is as `wanted` in the tables of all.
+fn all_show(
+    agents: &[Agent],
+    name: &str,
+    act: impl FnOnce(),
+    wanted: &(dyn Fn(&Value) -> bool + Sync),
+) -> f64 {
+    let watched = &Barrier::new(agents.len() + 1);
+    thread::scope(|scope| {
+        let waits: Vec<_> = agents
+            .iter()
+            .map(|agent| scope.spawn(move || watch(agent, name, watched, wanted)))
+            .collect();
+        watched.wait();
+        thread::sleep(QUIET);
+        let started = Instant::now();
+        act();
+        waits
+            .into_iter()
+            .map(|wait| wait.join().expect("it showed what was wanted"))
+            .map(|shown| shown.saturating_duration_since(started).as_secs_f64())
+            .fold(0.0, f64::max)
+    })
+}
+
+/// When the row of `name` became as `wanted`. Follows the table from before `watched` is passed.
+fn watch(
+    agent: &Agent,
+    name: &str,
+    watched: &Barrier,
+    wanted: &(dyn Fn(&Value) -> bool + Sync),
+) -> Instant {
+    let index = |table: &Value| table["index"].as_u64().unwrap_or(0);
+    let mut seen = agent.row(name, 0).map_or(0, |table| index(&table));
+    watched.wait();
+    let started = Instant::now();
+    loop {
+        if let Some(table) = agent.row(name, seen) {
+            if wanted(&table) {
+                return Instant::now();
+            }
+            seen = index(&table);
+        }
+        assert!(
+            started.elapsed() < BOUND,
+            "{} never showed what was wanted of {name}",
+            agent.http
+        );
     }
 }
 

@@ -1,5 +1,8 @@
 //! The printed table.
 
+/// From here on the figures of 100 agents are nearer than those of 20.
+const MANY: usize = 60;
+
 /// Rows of figures beside the reference.
 pub struct Report {
     nodes: usize,
@@ -15,8 +18,9 @@ impl Report {
         }
     }
 
-    /// One figure, its unit, and Serf's.
-    pub fn row(&mut self, what: &str, figure: f64, unit: &str, serf: &str) {
+    /// One figure, its unit, and Serf's with 20 and with 100 agents, of which the nearer is shown.
+    pub fn row(&mut self, what: &str, figure: f64, unit: &str, serf: [&str; 2]) {
+        let serf = serf[usize::from(self.nodes >= MANY)];
         self.lines.push(format!(
             "{what:<48} {figure:>10.2} {unit:<5} {serf:>8} {unit}"
         ));

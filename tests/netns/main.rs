@@ -1,0 +1,62 @@
+//! Real agents on hosts of their own: every test builds a network of Linux network namespaces, with
+//! addresses, filters and name servers inside them only, and removes it whether it passes or fails.
+//!
+//! Runs as root, or else inside a user namespace of its own. Needs `ip` (Debian package iproute2)
+//! and `nft` (nftables), and says so when one is missing. A runner of its own, because the tests
+//! mostly wait: they run at the same time, whatever the number of processors.
+
+#![cfg(target_os = "linux")]
+
+mod addresses;
+#[path = "../support/agent.rs"]
+#[allow(dead_code, reason = "shared with other tests, which use other parts")]
+mod agent;
+mod cluster;
+mod dir;
+mod host;
+mod lab;
+mod losses;
+mod name_server;
+mod names;
+mod orders;
+mod restarts;
+mod runner;
+mod tools;
+
+use runner::Case;
+
+/// Lists tests by their paths.
+macro_rules! cases {
+    ($($module:ident :: $test:ident),* $(,)?) => {
+        &[$(Case {
+            name: concat!(stringify!($module), "::", stringify!($test)),
+            run: $module::$test,
+        }),*]
+    };
+}
+
+/// The longest first, so that the others run beside them.
+const CASES: &[Case] = cases![
+    losses::of_a_deaf_node_only_that_node_is_seen_dead,
+    losses::one_deaf_direction_between_two_kills_nobody,
+    losses::blocked_streams_show_and_kill_nobody,
+    restarts::a_restart_on_a_new_address_is_one_restart,
+    restarts::a_full_stop_with_data_ends_whole,
+    restarts::a_full_stop_without_data_ends_whole,
+    restarts::a_full_stop_with_data_and_new_addresses_ends_whole,
+    restarts::a_full_stop_without_data_and_new_addresses_ends_whole,
+    names::stale_names_heal_without_a_restart,
+    names::a_service_name_carries_the_ports,
+    names::one_dead_address_of_a_name_hides_no_other,
+    names::nodes_of_ipv6_take_no_harm_from_ipv4_records,
+    addresses::an_advertised_port_may_differ_from_the_bound_one,
+    orders::lists_with_oneself_make_one_cluster_in_every_order,
+    addresses::a_wildcard_is_never_advertised,
+    addresses::any_only_address_is_used,
+    addresses::without_any_address_the_error_names_the_option,
+];
+
+fn main() {
+    tools::require();
+    std::process::exit(runner::run(CASES));
+}
