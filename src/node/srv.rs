@@ -47,10 +47,13 @@ pub(super) async fn look_up(name: &str, conf: &ResolvConf) -> Result<Vec<Target>
         if !targets.is_empty() {
             return Ok(targets);
         }
-        reason = match answer.header().rcode() {
-            Rcode::NXDOMAIN => format!("there is no name {candidate}"),
-            _ => format!("{candidate} has no SRV records"),
-        };
+        // That of the first candidate: the others are further guesses.
+        if reason.is_empty() {
+            reason = match answer.header().rcode() {
+                Rcode::NXDOMAIN => format!("there is no name {candidate}"),
+                _ => format!("{candidate} has no SRV records"),
+            };
+        }
     }
     Err(reason)
 }

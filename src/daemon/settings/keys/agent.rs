@@ -112,7 +112,7 @@ pub(super) static KEYS: &[Key] = &[
         name: "join",
         value_name: "ADDR[:PORT]",
         heading: NETWORK,
-        help: "Member to join through: address, DNS name, or _SRV name; retried for ever; repeatable",
+        help: "Member to join through: address, DNS or _SRV name; retried for ever; repeatable",
         kind: Kind::List("join"),
         example: "n1.example.net:7480",
         default: |_| None,
