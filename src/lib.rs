@@ -12,9 +12,9 @@
 //! evidence says the same again after the pause tolerance. It refutes by raising its incarnation.
 //!
 //! A change of the table is pushed at once in a few datagrams and rides on pings and acks. Every
-//! ping and ack carries a fingerprint of the sender's table; where two stay different, the tables
-//! are exchanged over a stream. Merging is idempotent and commutative, so nothing depends on the
-//! order, number or path of messages.
+//! ping and ack carries a fingerprint of the sender's table; where two stay different, a salted
+//! digest finds out in which records, and those are exchanged. Merging is idempotent and
+//! commutative, so nothing depends on the order, number or path of messages.
 //!
 //! # Code map
 //!

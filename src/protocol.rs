@@ -85,7 +85,7 @@ use dissemination::{ByteBucket, Dissemination};
 use exchange::Running;
 use health::Health;
 use join_book::JoinBook;
-use joining::{Admission, JOINS_PER_SECOND};
+use joining::Admission;
 use leases::Leases;
 use leaving::Leaving;
 use loss::MissEstimate;
@@ -95,7 +95,7 @@ use repair::Repair;
 use rngs::Rngs;
 use round_robin::RoundRobin;
 use round_trip::RoundTrip;
-use serving::HASHED_PER_SECOND;
+use serving::Serving;
 use settle::Settle;
 use skew::Skew;
 pub use slots::PeriodStart;
@@ -204,22 +204,15 @@ pub struct Node {
     // Streams.
     exchanges: BTreeMap<ExchangeId, Exchange>,
     next_exchange: u64,
-    /// Streams with tables that are being answered, and since when.
-    served: BTreeMap<StreamId, Instant>,
+    serving: Serving,
     // Exchanges of tables.
     repair: Repair,
     running: Option<Running>,
     /// With whom the next exchange follows at once, and how many more.
     follow_up: Option<(NameHash, u8)>,
     settle: Settle,
-    /// Requests of several frames: how many of their records changed the table so far.
-    adopting: BTreeMap<StreamId, usize>,
-    hash_budget: ByteBucket,
-    cookie_secret: u64,
     // Joining and leaving.
     joins: JoinBook,
-    /// Joins that may be served at once.
-    join_budget: ByteBucket,
     remembered: MemoryBook,
     admissions: BTreeMap<StreamId, Admission>,
     conflict: Conflict,
@@ -307,16 +300,12 @@ impl Node {
             agreement: Agreement::default(),
             exchanges: BTreeMap::new(),
             next_exchange: 0,
-            served: BTreeMap::new(),
+            serving: Serving::new(rngs.exchange.next_u64(), now),
             repair: Repair::new(config.mismatch_timeout),
             running: None,
             follow_up: None,
             settle: Settle::default(),
-            adopting: BTreeMap::new(),
-            hash_budget: ByteBucket::new(HASHED_PER_SECOND, HASHED_PER_SECOND, now),
-            cookie_secret: rngs.exchange.next_u64(),
             joins: JoinBook::new(config.join_retry),
-            join_budget: ByteBucket::new(JOINS_PER_SECOND, JOINS_PER_SECOND, now),
             remembered: MemoryBook::default(),
             admissions: BTreeMap::new(),
             conflict: Conflict::default(),

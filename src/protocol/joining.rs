@@ -24,8 +24,6 @@ use crate::wire::{
 
 /// Joins that wait for an answer of the recorded holder of their name.
 const ADMISSIONS_MAX: usize = 64;
-/// Joins that are served in a second, while others could serve them too.
-pub(super) const JOINS_PER_SECOND: u32 = 20;
 /// Members named to a joiner that is sent elsewhere.
 const REDIRECTS: usize = List::<(), 8>::MAX;
 /// Pause between two questions to the recorded holder.
@@ -329,7 +327,7 @@ impl Node {
     /// Whether so many have joined through this node in the last second that others are to take
     /// part, if there are any.
     fn must_redirect(&self) -> bool {
-        !self.join_budget.wait(self.now).is_zero() && !self.table.active().is_empty()
+        !self.serving.joins.wait(self.now).is_zero() && !self.table.active().is_empty()
     }
 
     /// Sends `joiner` to others, drawn at random.
@@ -458,7 +456,7 @@ impl Node {
         if !self.may_serve(stream) {
             return self.redirect_joiner(stream, member, out);
         }
-        self.join_budget.take(self.now, 1);
+        self.serving.joins.take(self.now, 1);
         self.adopt_record(joiner, Source::Told, out);
         // Serving a join is an exchange of tables too; but a life that is years ahead of all clocks
         // is listed by nobody, and must not take itself for a member.

@@ -2,14 +2,16 @@
 //!
 //! Nothing is kept between two questions: what an answer needs comes with the question.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::digest::{self, Told};
+use super::dissemination::ByteBucket;
 use super::streams::{FRAME_RECORD_BYTES, TABLE_TIMEOUT};
 use super::updates::Source;
 use super::{Node, Outbox, Rejection, StreamId};
 use crate::member::{NameHash, keyed_hash};
-use crate::time::nanos;
+use crate::time::{Instant, nanos};
 use crate::wire::{
     self, Advice, Ask, Bucket, Busy, Cookie, Delta, Difference, Digest, List, Message, Place,
     RecordUpdate, Sender, ShortId, Summary,
@@ -28,7 +30,9 @@ const BUCKET_BYTES_MAX: usize = 6;
 /// Bytes of one id.
 const ID_BYTES: usize = 4;
 /// Records that are hashed for others in a second: what a flood of digests may cost.
-pub(super) const HASHED_PER_SECOND: u32 = 2_000_000;
+const HASHED_PER_SECOND: u32 = 2_000_000;
+/// Joins that are served in a second, while others could serve them too.
+const JOINS_PER_SECOND: u32 = 20;
 
 /// How a question came.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +46,33 @@ pub(super) enum Asked {
     },
     /// On a stream.
     Stream(StreamId),
+}
+
+/// What is being served, and how much more may be.
+#[derive(Debug)]
+pub(super) struct Serving {
+    /// Streams with tables that are being answered, and since when.
+    streams: BTreeMap<StreamId, Instant>,
+    /// Requests of several frames: how many of their records changed the table so far.
+    adopting: BTreeMap<StreamId, usize>,
+    hashing: ByteBucket,
+    /// Joins that may be served at once.
+    pub(super) joins: ByteBucket,
+    cookie_secret: u64,
+}
+
+impl Serving {
+    /// Nothing is served yet. Cookies follow from the secret.
+    pub(super) fn new(cookie_secret: u64, now: Instant) -> Self {
+        let bucket = |rate: u32| ByteBucket::new(rate, rate, now);
+        Serving {
+            streams: BTreeMap::new(),
+            adopting: BTreeMap::new(),
+            hashing: bucket(HASHED_PER_SECOND),
+            joins: bucket(JOINS_PER_SECOND),
+            cookie_secret,
+        }
+    }
 }
 
 /// A part of what is told: as much as fits one message.
@@ -177,10 +208,10 @@ impl Node {
         self.hear_sender(&delta.sender);
         let mut adopted = self.adopt_records(&delta.records, Source::Told, out);
         if let Asked::Stream(stream) = asked {
-            adopted += self.adopting.remove(&stream).unwrap_or_default();
+            adopted += self.serving.adopting.remove(&stream).unwrap_or_default();
             if partial {
-                if self.adopting.len() < ADOPTING_MAX {
-                    self.adopting.insert(stream, adopted);
+                if self.serving.adopting.len() < ADOPTING_MAX {
+                    self.serving.adopting.insert(stream, adopted);
                 }
                 return;
             }
@@ -211,9 +242,9 @@ impl Node {
                 serves
             }
             Asked::Datagram { .. } if is_hashed => {
-                let spare = self.hash_budget.wait(self.now).is_zero();
+                let spare = self.serving.hashing.wait(self.now).is_zero();
                 if spare {
-                    self.hash_budget.take(self.now, self.table.size());
+                    self.serving.hashing.take(self.now, self.table.size());
                 } else {
                     self.drop_for_limit("digest");
                 }
@@ -321,18 +352,19 @@ impl Node {
         let length = nanos(self.config.pause_tolerance).max(2) / 2;
         let span = (self.now.as_nanos() / length).wrapping_sub(spans);
         let text = format!("{address} {span}");
-        Cookie(keyed_hash(self.cookie_secret, text.as_bytes()))
+        Cookie(keyed_hash(self.serving.cookie_secret, text.as_bytes()))
     }
 
     /// Whether one more stream with a table may be served; then `stream` is.
     pub(super) fn may_serve(&mut self, stream: StreamId) -> bool {
         let now = self.now;
         // The driver says when a stream has ended; what it never says ends all the same.
-        self.served
+        self.serving
+            .streams
             .retain(|_, since| now.since(*since) < TABLE_TIMEOUT);
-        let room = self.served.len() < TABLES_SERVED_MAX;
+        let room = self.serving.streams.len() < TABLES_SERVED_MAX;
         if room {
-            self.served.insert(stream, now);
+            self.serving.streams.insert(stream, now);
         }
         room
     }
@@ -349,8 +381,8 @@ impl Node {
 
     /// A stream that a peer opened is closed.
     pub(super) fn on_stream_closed(&mut self, stream: StreamId) {
-        self.served.remove(&stream);
-        self.adopting.remove(&stream);
+        self.serving.streams.remove(&stream);
+        self.serving.adopting.remove(&stream);
     }
 
     /// Merges records; returns how many changed the table.

@@ -105,7 +105,7 @@ fn messages() -> Vec<Message> {
         generation: SENDER_GENERATION,
     };
     let seq = ProbeSeq(0xdead_beef);
-    vec![
+    let mut messages = vec![
         Message::Ping(Ping {
             sender: sender(),
             seq,
@@ -146,6 +146,14 @@ fn messages() -> Vec<Message> {
             sender: sender(),
             gossip: gossip(),
         }),
+    ];
+    messages.extend(messages_of_an_exchange());
+    messages.extend(messages_of_a_join());
+    messages
+}
+
+fn messages_of_an_exchange() -> [Message; 3] {
+    [
         Message::Digest(Digest {
             sender: sender(),
             ask: Ask(0xdead_beef),
@@ -180,6 +188,11 @@ fn messages() -> Vec<Message> {
             last: true,
             extensions: List::default(),
         }),
+    ]
+}
+
+fn messages_of_a_join() -> [Message; 5] {
+    [
         Message::Join(Join {
             record: record(),
             extensions: List::default(),
@@ -248,8 +261,9 @@ fn golden_bytes() {
             "0a0b000000"
         ),
         format!(
-            "{}{SENDER_HEX}deadbeef01031122334455667788010201fbff01010a0b0c0d010000000701{record}00",
-            frame("09")
+            "{}{SENDER_HEX}{}{record}00",
+            frame("09"),
+            "deadbeef01031122334455667788010201fbff01010a0b0c0d010000000701"
         ),
         format!(
             "{}{SENDER_HEX}deadbeef000102030405060708010a0b0c0d01{record}0100",

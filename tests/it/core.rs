@@ -18,23 +18,23 @@ use rumord::wire::{
     RecordUpdate, Sender, StatusUpdate, Target, Update,
 };
 
-const NOW: Instant = Instant::from_nanos(1_000_000_000);
-const GENERATION: Generation = Generation(RELEASE_UNIX_SECONDS);
+pub const NOW: Instant = Instant::from_nanos(1_000_000_000);
+pub const GENERATION: Generation = Generation(RELEASE_UNIX_SECONDS);
 
-fn name(text: &str) -> NodeName {
+pub fn name(text: &str) -> NodeName {
     text.parse().expect("a valid name")
 }
 
-fn address(port: u16) -> SocketAddr {
+pub fn address(port: u16) -> SocketAddr {
     ([127, 0, 0, 1], port).into()
 }
 
-fn cluster() -> ClusterTag {
+pub fn cluster() -> ClusterTag {
     ClusterTag::of("default")
 }
 
 /// The node n1, alone.
-fn node() -> Node {
+pub fn node() -> Node {
     let identity = Identity {
         name: name("n1"),
         cluster: "default".into(),
@@ -50,7 +50,7 @@ fn node() -> Node {
     node
 }
 
-fn record(text: &str, generation: Generation, port: u16) -> Record {
+pub fn record(text: &str, generation: Generation, port: u16) -> Record {
     let standing = Standing::alive(generation, NodeId(port.into()));
     Record {
         name: name(text),
@@ -71,7 +71,7 @@ fn record(text: &str, generation: Generation, port: u16) -> Record {
     }
 }
 
-fn sender(text: &str, version: u64) -> Sender {
+pub fn sender(text: &str, version: u64) -> Sender {
     Sender {
         member: name(text).hash(),
         generation: GENERATION,
@@ -94,7 +94,7 @@ fn telling(records: Vec<Record>) -> Gossip {
     }
 }
 
-fn news(records: Vec<Record>) -> Message {
+pub fn news(records: Vec<Record>) -> Message {
     Message::News(News {
         sender: sender("n2", 1),
         gossip: telling(records),
@@ -117,7 +117,7 @@ fn ping(target: &str, generation: Generation, gossip: Gossip) -> Message {
 }
 
 /// Hands `message` over as a datagram, and returns what is sent because of it.
-fn hand(node: &mut Node, message: &Message) -> Vec<(SocketAddr, Vec<u8>)> {
+pub fn hand(node: &mut Node, message: &Message) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut outbox = Outbox::new();
     let payload = wire::encode(cluster(), message);
     node.handle(

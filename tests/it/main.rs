@@ -16,6 +16,7 @@ mod hostile;
 mod joining;
 mod nodes;
 mod program;
+mod serving;
 mod slow_peers;
 mod stores;
 mod tidy;

@@ -27,6 +27,11 @@ const LOCAL_HEALTH: &str = "rumord_local_health";
 const CLOCK_SKEW: &str = "rumord_clock_skew_seconds";
 const AGREEMENT_RATIO: &str = "rumord_agreement_ratio";
 const QUEUE_LENGTH: &str = "rumord_queue_length";
+const EXCHANGES: &str = "rumord_exchanges_total";
+const NEEDLESS: &str = "rumord_exchanges_needless_total";
+const FAILED: &str = "rumord_exchanges_failed_total";
+const EXCHANGED: &str = "rumord_exchanged_records_total";
+const BUSY: &str = "rumord_busy_total";
 const EVENTS: &str = "rumord_events_total";
 const STORE_FAILING: &str = "rumord_store_failing";
 const STORE_FAILURES: &str = "rumord_store_failures_total";
@@ -188,6 +193,14 @@ fn describe() {
         "Share of the live members that are known to have held this node's table."
     );
     describe_gauge!(QUEUE_LENGTH, "Entries waiting, by queue.");
+    describe_counter!(EXCHANGES, "Exchanges of tables this node began.");
+    describe_counter!(NEEDLESS, "Those that found nothing to move.");
+    describe_counter!(FAILED, "Those that were given up.");
+    describe_counter!(EXCHANGED, "Records that exchanges moved, either way.");
+    describe_counter!(
+        BUSY,
+        "Joins and exchanges sent elsewhere: too many were served."
+    );
     describe_counter!(EVENTS, "Changes of the member table, by kind.");
     describe_gauge!(
         STORE_FAILING,
@@ -217,6 +230,15 @@ fn export(snapshot: &Snapshot) {
     counter!(REFUTATIONS).absolute(stats.refutations);
     export_traffic(stats);
     export_detection(stats);
+    export_exchanges(stats);
+}
+
+fn export_exchanges(stats: &Stats) {
+    counter!(EXCHANGES).absolute(stats.exchanges);
+    counter!(NEEDLESS).absolute(stats.exchanges_needless);
+    counter!(FAILED).absolute(stats.exchanges_failed);
+    counter!(EXCHANGED).absolute(stats.exchanged_records);
+    counter!(BUSY).absolute(stats.busy);
 }
 
 fn export_traffic(stats: &Stats) {
@@ -307,6 +329,8 @@ mod tests {
             "rumord_agreement_ratio 1",
             "rumord_clock_skew_seconds 0",
             "rumord_refutations_total 0",
+            "rumord_exchanges_needless_total 0",
+            "rumord_busy_total 0",
         ] {
             assert!(text.lines().any(|held| held == line), "{line} in\n{text}");
         }
