@@ -336,9 +336,14 @@ impl Driver {
         }
     }
 
-    /// Tells the events, sends what is to be sent, and publishes the table. Events first: a raised
-    /// generation must be durable before it is told to anybody.
+    /// Publishes the table, tells the events, and sends what is to be sent. The table first: whoever
+    /// gets an answer finds in it what the answer speaks of. Events second: a raised generation must
+    /// be durable before it is told to anybody.
     fn flush(&mut self) {
+        let now = self.clock.now();
+        if let Some(index) = self.publisher.update(&self.core, now, &self.clock) {
+            self.changed.send_replace(index);
+        }
         let mut outbox = std::mem::take(&mut self.outbox);
         let head = self.events.head();
         for event in &outbox.events {
@@ -353,10 +358,6 @@ impl Driver {
         }
         outbox.clear();
         self.outbox = outbox;
-        let now = self.clock.now();
-        if let Some(index) = self.publisher.update(&self.core, now, &self.clock) {
-            self.changed.send_replace(index);
-        }
         // Whoever is told of a change must find it in the snapshot.
         for (reply, outcome) in self.described.drain(..) {
             // An error means that the caller has gone.

@@ -60,7 +60,7 @@ fn a_killed_agent_is_suspected_then_dead_and_alive_again_after_a_restart() {
     }
 }
 
-/// hashicorp/consul#733, caio/foca#34: a quick restart was a name conflict, or a death.
+/// hashicorp/consul#733, caio/foca#34, akkadotnet/akka.net#2419: a quick restart was a name conflict, or a death.
 #[test]
 fn a_restart_before_anybody_noticed_is_one_restart() {
     let [first, second, mut third] = three();
@@ -207,6 +207,11 @@ fn another_cluster_is_refused_and_says_so() {
     let answer = theirs.post("/v1/join", &body).expect("it serves");
     assert_eq!(answer.status, 502, "{}", answer.body);
     assert!(answer.body.contains("cluster"), "{}", answer.body);
+    let joined = theirs.command(&["join", &ours.gossip]);
+    let said = String::from_utf8_lossy(&joined.stderr).into_owned()
+        + &String::from_utf8_lossy(&joined.stdout);
+    assert_eq!(joined.status.code(), Some(1), "{joined:?}");
+    assert!(said.contains("another cluster"), "{said}");
     for agent in [&ours, &theirs] {
         let table = agent.members(0).expect("it serves");
         assert_eq!(table["members"].as_array().map(Vec::len), Some(1));

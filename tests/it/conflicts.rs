@@ -81,6 +81,7 @@ fn a_taken_name_is_reported_by_both_and_the_join_ends() {
     let said = String::from_utf8_lossy(&joined.stderr).into_owned()
         + &String::from_utf8_lossy(&joined.stdout);
     assert!(said.contains("holds this name"), "{said}");
+    assert_names_both(&said, &first, &intruder);
     assert_eq!(first.get("/readyz").expect("it serves").status, 200);
     let conflicts = first.metric("rumord_events_total", &["kind=\"conflict\""]);
     assert_eq!(conflicts, 1.0, "once a minute at most");

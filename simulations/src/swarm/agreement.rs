@@ -27,8 +27,8 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Whether every node of the core shows exactly the core as alive, in its present lives, and
-    /// all their tables are equal.
+    /// Whether every node of the core shows exactly the core as alive, in its present lives, all
+    /// their tables are equal, and each knows that.
     ///
     /// # Errors
     /// Why not yet.
@@ -62,6 +62,13 @@ impl Demand {
             }
             if Some(observer.node.fingerprint()) != first {
                 return Err(format!("{} has another table", observer.name));
+            }
+            if !observer.node.has_converged() {
+                let known = observer.node.agreeing();
+                return Err(format!(
+                    "{} knows only of {known} that agree",
+                    observer.name
+                ));
             }
         }
         Ok(())

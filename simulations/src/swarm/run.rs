@@ -241,6 +241,11 @@ impl<'a> Run<'a> {
                 .filter_map(|&slot| self.slots[slot])
                 .collect(),
         };
+        // Somebody waits in half of the runs; the bits that ride along must do in the others.
+        if let Some(&waiter) = demand.core.first().filter(|_| self.plan.seed % 2 == 0) {
+            let pause = Duration::from_millis(200);
+            self.world.await_agreement(waiter, agreement::WITHIN, pause);
+        }
         while let Err(reason) = demand.pending(&self.world) {
             if self.world.now().since(healed) >= agreement::WITHIN {
                 return Err(self.failed("the-core-agrees", reason));

@@ -11,7 +11,7 @@ use super::body::JsonBody;
 use super::problem::Problem;
 use super::query::Parameters;
 use super::view::JoinJson;
-use crate::node::{JoinResult, Stopped};
+use crate::node::{JoinResult, Snapshot, Stopped};
 use crate::protocol::{JoinOutcome, RefusalReason};
 
 /// Most addresses of one join.
@@ -48,7 +48,11 @@ pub(super) async fn join(
     check(&body.addresses)?;
     tracing::info!(addresses = ?body.addresses, "join asked for over HTTP");
     let outcomes = app.node.join(body.addresses).await.map_err(stopped)?;
-    let results: Vec<JoinJson> = outcomes.into_iter().map(result).collect();
+    let snapshot = app.node.snapshot();
+    let results = outcomes
+        .into_iter()
+        .map(|outcome| result(outcome, &snapshot));
+    let results: Vec<JoinJson> = results.collect();
     let has = |word| move |result: &JoinJson| result.outcome == word;
     if results.iter().any(has("joined")) || results.iter().all(has("itself")) {
         return Ok(Json(JoinAnswer { results }).into_response());
@@ -93,7 +97,7 @@ fn stopped(Stopped: Stopped) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
 }
 
-fn result(result: JoinResult) -> JoinJson {
+fn result(result: JoinResult, snapshot: &Snapshot) -> JoinJson {
     let (outcome, detail, members) = match result.outcome {
         Ok(JoinOutcome::Joined { members }) => ("joined", None, Some(members)),
         Ok(JoinOutcome::Itself) => (
@@ -101,7 +105,7 @@ fn result(result: JoinResult) -> JoinJson {
             Some("this is the node's own address".into()),
             None,
         ),
-        Ok(JoinOutcome::Refused(reason)) => ("refused", Some(refusal(reason).into()), None),
+        Ok(JoinOutcome::Refused(reason)) => ("refused", Some(refused(reason, snapshot)), None),
         Ok(JoinOutcome::Unreachable) => (
             "unreachable",
             Some("no answer; check the address, the port and firewalls".into()),
@@ -114,6 +118,24 @@ fn result(result: JoinResult) -> JoinJson {
         outcome,
         detail,
         members,
+    }
+}
+
+/// The same with the addresses of both processes, where one name is the reason.
+fn refused(reason: RefusalReason, snapshot: &Snapshot) -> String {
+    let own = snapshot.members.iter().find(|member| member.local);
+    let addresses = (
+        own.and_then(|member| member.address),
+        snapshot.node.rival.and_then(|rival| rival.address),
+    );
+    match (reason, addresses) {
+        (RefusalReason::NameConflict, (Some(own), Some(other))) => {
+            format!(
+                "{}; that one runs at {other}, this one at {own}",
+                refusal(reason)
+            )
+        }
+        _ => refusal(reason).into(),
     }
 }
 
