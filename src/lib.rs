@@ -31,7 +31,7 @@
 //! | [`member`] | names, generations, statuses, records; the one order between claims | IO |
 //! | [`wire`] | frames and messages, bounded encoding | sockets |
 //! | [`protocol`] | the state machine: one input in, messages and events out | sockets, files |
-//! | `node` | the tokio driver: sockets, streams, snapshots, the event log; the embedding API | HTTP, files |
+//! | `node` | the tokio driver: sockets, snapshots, the event log; embedding | HTTP, files |
 //! | `daemon` | settings, the store on disk, HTTP, telemetry, signals | protocol internals |
 //! | `cli` | the commands, clients of the HTTP interface | protocol internals |
 //!

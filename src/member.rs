@@ -7,6 +7,7 @@
 mod metadata;
 mod name;
 mod record;
+mod remembered;
 mod standing;
 
 pub use metadata::{
@@ -15,6 +16,7 @@ pub use metadata::{
 };
 pub use name::{NAME_BYTES_MAX, NameError, NameHash, NodeName};
 pub use record::{HeartbeatState, Record};
+pub use remembered::Remembered;
 pub use standing::{Generation, Incarnation, NodeId, Standing, Status, Version};
 
 /// Keyed 64-bit hash used for name hashes, fingerprints and the hash ring.

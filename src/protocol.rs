@@ -71,7 +71,6 @@ pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
     RefusalReason, StreamId, Transmit,
 };
-pub use remembered::Remembered;
 pub use stats::{
     Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
 };

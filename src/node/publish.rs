@@ -11,8 +11,8 @@ use super::clock::Clock;
 use super::options::Options;
 use super::snapshot::{MemberView, NodeView, Readiness, Snapshot};
 use super::store::{Remembered, Store};
-use crate::member::{Incarnation, NodeId, NodeName, Status, Version};
-use crate::protocol::{self, MemberState, Node, NodeState, Rival};
+use crate::member::{self, Incarnation, NodeId, NodeName, Status, Version};
+use crate::protocol::{MemberState, Node, NodeState, Rival};
 use crate::time::Instant;
 
 /// Samples (phi, round trips, heartbeats, counters) are renewed this often.
@@ -216,7 +216,7 @@ fn view(member: MemberState, clock: &Clock) -> MemberView {
 }
 
 /// A member that only an earlier run has seen.
-fn stored(member: &protocol::Remembered, last_seen: SystemTime) -> MemberView {
+fn stored(member: &member::Remembered, last_seen: SystemTime) -> MemberView {
     MemberView {
         name: member.name.clone(),
         address: Some(member.address),

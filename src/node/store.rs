@@ -9,8 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::event_log::{EventLog, LogEntry};
 use super::snapshot::Snapshot;
-use crate::member::{Generation, NodeId, NodeName};
-use crate::protocol;
+use crate::member::{self, Generation, NodeId, NodeName};
 
 /// Keeps what must survive the process. No call but `persist_generation` may wait for a medium:
 /// they come from the protocol's task.
@@ -78,8 +77,8 @@ pub struct Remembered {
 }
 
 /// `members` as the core takes them, when the wall clock shows `now`.
-pub(super) fn remembered(members: &[Remembered], now: SystemTime) -> Vec<protocol::Remembered> {
-    let one = |member: &Remembered| protocol::Remembered {
+pub(super) fn remembered(members: &[Remembered], now: SystemTime) -> Vec<member::Remembered> {
+    let one = |member: &Remembered| member::Remembered {
         name: member.name.clone(),
         address: member.address,
         node_id: member.node_id,

@@ -7,8 +7,9 @@ use thiserror::Error;
 
 use super::config::ConfigError;
 use super::outbox::{ExchangeId, StreamId};
-use super::remembered::Remembered;
-use crate::member::{Generation, Lease, MetadataError, NodeId, NodeName, Service, Tags};
+use crate::member::{
+    Generation, Lease, MetadataError, NodeId, NodeName, Remembered, Service, Tags,
+};
 
 /// Who a node is and what it says of itself.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::member::{Generation, NameHash, NodeId, NodeName};
+use crate::member::{Generation, NameHash, Remembered};
 use crate::time::Instant;
 
 /// Most of them that are remembered for their address alone; those that were seen last stay.
@@ -15,24 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const SILENT_PAUSE: Duration = Duration::from_secs(30);
 /// Pause after an answer: it leads to a join, which may be refused.
 const ANSWERED_PAUSE: Duration = Duration::from_secs(5);
-
-/// A member of an earlier time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remembered {
-    /// Name.
-    pub name: NodeName,
-    /// Where it was reached.
-    pub address: SocketAddr,
-    /// Which process held the name.
-    pub node_id: NodeId,
-    /// Its restart number.
-    pub generation: Generation,
-    /// How long ago it was last known to be alive.
-    pub silence: Duration,
-    /// Whether an earlier run knew it and this one has not heard of it; then it is shown as dead
-    /// for as long as a dead member is listed.
-    pub stored: bool,
-}
 
 #[derive(Debug)]
 struct Held {
@@ -157,6 +139,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::NodeId;
 
     const HOUR: Duration = Duration::from_secs(3600);
 

@@ -10,10 +10,9 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use super::probe::Purpose;
-use super::remembered::Remembered;
 use super::streams::Exchange;
 use super::{Life, Node, Outbox, Timer};
-use crate::member::{NameHash, Status};
+use crate::member::{NameHash, Remembered, Status};
 use crate::time::Instant;
 use crate::wire::{Fingerprint, Flags, Gossip, Message, Ping, Target};
 
@@ -138,9 +137,11 @@ impl Node {
         out: &mut Outbox,
     ) {
         self.remembered.answered(member, self.now);
-        let asking = self.exchanges.values().any(
-            |exchange| matches!(exchange, Exchange::Join { address: asked, .. } if *asked == address),
-        );
+        let asks = |exchange: &Exchange| match *exchange {
+            Exchange::Join { address: asked, .. } => asked == address,
+            _ => false,
+        };
+        let asking = self.exchanges.values().any(asks);
         if !asking && self.life != Life::Leaving && !self.has_active_at(address, member) {
             self.ask_to_join(address, address, out);
         }

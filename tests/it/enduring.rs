@@ -68,6 +68,8 @@ async fn node(name: &str, join: &[String]) -> Node {
     let name = name.parse().expect("a valid name");
     let mut options = Options::new(name, Generation(1_700_000_000), NodeId(1));
     options.join = join.to_vec();
+    // Those that stopped without a word are waited for in vain.
+    options.leave_timeout = Duration::from_millis(100);
     start(options).await.expect("loopback sockets are free")
 }
 

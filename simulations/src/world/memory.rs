@@ -1,7 +1,7 @@
 //! What a process left in its data directory.
 
-use rumord::member::Status;
-use rumord::protocol::{Input, Remembered};
+use rumord::member::{Remembered, Status};
+use rumord::protocol::Input;
 use rumord::time::Instant;
 
 use super::World;

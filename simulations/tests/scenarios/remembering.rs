@@ -1,7 +1,7 @@
 //! Whom a node knew before: shown, looked for, and found again.
 
-use rumord::member::Status;
-use rumord::protocol::{Config, EventKind, Remembered};
+use rumord::member::{Remembered, Status};
+use rumord::protocol::{Config, EventKind};
 use rumord_sim::world::{AddressChoice, NodeIdChoice};
 use rumord_sim::{Options, ProcessId, Restart, World};
 
