@@ -29,7 +29,6 @@ use crate::member::{Generation, NodeId};
 use crate::node::{EventLog, Kept, Restored, Store, StoreCondition};
 use crate::protocol::RELEASE_UNIX_SECONDS;
 
-use database::{Found, Opened};
 use rows::Identity;
 use writer::{Progress, Request, Writer};
 
@@ -160,10 +159,7 @@ impl SqliteStore {
         let lock = lock(dir)?;
         let path = dir.join(database::FILE);
         let found = database::find(&path)?;
-        let last = match &found {
-            Found::Nothing => None,
-            Found::Database { opened, .. } => Some(opened.identity.clone()),
-        };
+        let last = found.as_ref().map(|found| found.identity.clone());
         let generation = match &last {
             Some(last) => next_generation(last.generation, now_unix_seconds, &path)?,
             None => now_unix_seconds,
@@ -178,16 +174,13 @@ impl SqliteStore {
             reason: error.to_string(),
         };
         let (mut connection, restored) = match found {
-            Found::Nothing => {
+            Some(found) => {
+                let restored = of_cluster(found.restored, &found.identity.cluster, cluster);
+                (found.connection, restored)
+            }
+            None => {
                 let connection = database::create(&path, &identity).map_err(failed)?;
                 (connection, Restored::default())
-            }
-            Found::Database { opened, restored } => {
-                let Opened {
-                    connection,
-                    identity,
-                } = opened;
-                (connection, of_cluster(restored, &identity.cluster, cluster))
             }
         };
         rows::begin_run(&mut connection, &identity).map_err(failed)?;

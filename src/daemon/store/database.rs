@@ -43,19 +43,12 @@ const TABLES: &str = "
     create table event (id integer primary key, body text not null) strict;
 ";
 
-/// An open database and who runs on it.
-pub(super) struct Opened {
+/// An open database, who ran on it, and what they left.
+pub(super) struct Found {
     pub(super) connection: Connection,
     /// As it was stored.
     pub(super) identity: Identity,
-}
-
-/// What there is at the path of the database.
-pub(super) enum Found {
-    /// Nothing, or something damaged that was moved aside.
-    Nothing,
-    /// A database of this daemon.
-    Database { opened: Opened, restored: Restored },
+    pub(super) restored: Restored,
 }
 
 /// What the first bytes of a file say.
@@ -66,14 +59,14 @@ enum Header {
     Ours { schema: u32 },
 }
 
-/// Opens the database at `path`, if there is one. A damaged one is moved aside.
-pub(super) fn find(path: &Path) -> Result<Found, StoreError> {
+/// Opens the database at `path`, if there is one. A damaged one is moved aside, and counts as none.
+pub(super) fn find(path: &Path) -> Result<Option<Found>, StoreError> {
     let failed = |reason: String| StoreError::File {
         path: path.into(),
         reason,
     };
     match header(path).map_err(|error| failed(error.to_string()))? {
-        Header::Absent => return Ok(Found::Nothing),
+        Header::Absent => return Ok(None),
         Header::Foreign => return Err(StoreError::Foreign { path: path.into() }),
         Header::Ours { schema } if schema > SCHEMA => {
             return Err(StoreError::Newer {
@@ -83,7 +76,7 @@ pub(super) fn find(path: &Path) -> Result<Found, StoreError> {
             });
         }
         Header::Ours { .. } => match read(path) {
-            Ok(found) => return Ok(found),
+            Ok(found) => return Ok(Some(found)),
             Err(error) if !is_damage(&error) => return Err(failed(error.to_string())),
             Err(error) => tracing::error!(%error, "the database is damaged"),
         },
@@ -95,7 +88,7 @@ pub(super) fn find(path: &Path) -> Result<Found, StoreError> {
         "started with an empty database instead: this node has a new node id, and has forgotten \
          the members and events it knew"
     );
-    Ok(Found::Nothing)
+    Ok(None)
 }
 
 fn header(path: &Path) -> io::Result<Header> {
@@ -134,11 +127,9 @@ fn read(path: &Path) -> rusqlite::Result<Found> {
         events: rows::read_events(&connection)?,
         next_event_id,
     };
-    Ok(Found::Database {
-        opened: Opened {
-            connection,
-            identity,
-        },
+    Ok(Found {
+        connection,
+        identity,
         restored,
     })
 }
