@@ -42,6 +42,7 @@ mod skew;
 mod slots;
 mod spreading;
 mod stats;
+mod stream_watch;
 mod streams;
 mod table;
 mod timers;
@@ -99,6 +100,7 @@ use settle::Settle;
 use skew::Skew;
 pub use slots::PeriodStart;
 use slots::Slots;
+use stream_watch::StreamWatch;
 use streams::Exchange;
 use table::Table;
 pub use table::{MEMBERS_MAX, Roster};
@@ -205,6 +207,7 @@ pub struct Node {
     next_exchange: u64,
     serving: Serving,
     // Exchanges of tables.
+    stream_watch: StreamWatch,
     repair: Repair,
     running: Option<Running>,
     /// With whom the next exchange follows at once, and how many more.
@@ -300,6 +303,7 @@ impl Node {
             exchanges: BTreeMap::new(),
             next_exchange: 0,
             serving: Serving::new(rngs.exchange.next_u64(), now),
+            stream_watch: StreamWatch::new(hash, now),
             repair: Repair::new(config.mismatch_timeout),
             running: None,
             follow_up: None,

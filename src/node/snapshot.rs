@@ -117,6 +117,8 @@ pub struct NodeView {
     pub local_health: u32,
     /// Share of its own probes of live members that went unanswered in time, 0 to 1.
     pub miss_rate: f64,
+    /// When a stream that this node opened was last answered; `None` before the first.
+    pub stream_answered: Option<SystemTime>,
     /// When the process started the node.
     pub started: SystemTime,
     /// Updates waiting to be pushed.

@@ -88,6 +88,16 @@ impl Node {
                 self.check_random_member(out);
             }
             self.contact_dead(out);
+            self.watch_streams(out);
+        }
+    }
+
+    /// Asks the next member over a stream, when it is time. An answer proves life like any other;
+    /// that none came accuses nobody, but shows in the counters.
+    fn watch_streams(&mut self, out: &mut Outbox) {
+        let due = self.stream_watch.take_due(self.table.active(), self.now);
+        if let Some(member) = due {
+            self.ping_by_stream(member, out);
         }
     }
 

@@ -246,6 +246,8 @@ pub struct Stats {
     pub suspicions: Counts<SuspicionOutcome>,
     /// How often this node refuted an accusation against itself.
     pub refutations: u64,
+    /// Streams this node opened that ended without an answer.
+    pub streams_failed: u64,
     /// Table exchanges started.
     pub exchanges: u64,
     /// Table exchanges that were completed and moved nothing: two repairs met, or two tables were

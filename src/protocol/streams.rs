@@ -136,6 +136,7 @@ impl Node {
             }
         };
         self.count_received(&message, Transport::Stream, frame.len());
+        self.stream_watch.heard(exchange, self.now);
         match (purpose, message) {
             (Exchange::Ping | Exchange::AskHolder { .. }, Message::Ack(ack)) => {
                 self.on_stream_ack(&ack, out)
@@ -168,6 +169,9 @@ impl Node {
 
     /// A stream that this node opened has ended.
     pub(super) fn on_exchange_ended(&mut self, exchange: ExchangeId, out: &mut Outbox) {
+        if !self.stream_watch.ended(exchange) {
+            self.stats.streams_failed += 1;
+        }
         match self.exchanges.remove(&exchange) {
             Some(Exchange::Join { address, .. }) => self.on_join_failed(address, out),
             Some(Exchange::Tables) => self.on_table_stream_ended(exchange, out),

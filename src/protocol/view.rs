@@ -58,6 +58,8 @@ pub struct NodeState {
     pub local_health: u32,
     /// Share of its probes of live members that go unanswered in time.
     pub miss_rate: f64,
+    /// When a stream that it opened was last answered.
+    pub stream_answered_at: Option<Instant>,
     /// Updates being told.
     pub queued_updates: usize,
     /// Open cases.
@@ -159,6 +161,7 @@ impl Node {
             isolated: self.isolated,
             local_health: self.health.score(),
             miss_rate: self.misses.share(),
+            stream_answered_at: self.stream_watch.answered_at(),
             queued_updates: self.news.len(),
             cases: self.cases.len(),
             generation: self.local.generation,

@@ -1,14 +1,18 @@
 //! Networks that let some through and not others.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::cluster::{all_alive, cluster, nobody_dies};
-use crate::host::status;
+use crate::host::{Host, status};
 use crate::lab::v4;
 
 /// For how long the fault lasts: several times what a death takes.
 const FAULT: Duration = Duration::from_secs(40);
+/// A turn of both peers, and the time a stream is waited for.
+const SHOWN_WITHIN: Duration = Duration::from_secs(150);
 
 /// hashicorp/consul#5928: one broken direction between two members is no death of either.
 pub fn one_deaf_direction_between_two_kills_nobody() {
@@ -49,13 +53,30 @@ pub fn blocked_streams_show_and_kill_nobody() {
         let rules = format!("ip saddr {} meta l4proto tcp drop", v4(other));
         lab.hosts[host].filter(&rules);
     }
-    let misses = |number: usize| {
-        lab.hosts[number - 1].ask(|agent| {
-            let labels = ["kind=\"stream\"", "outcome=\"missed\""];
-            agent.metric("rumord_probes_total", &labels)
-        })
-    };
-    thread::sleep(FAULT);
+    let shown =
+        |host: &Host| -> Value { serde_json::from_str(&host.get("/v1/self").body).expect("JSON") };
+    let failed = |host: &Host| shown(host)["counters"]["streams_failed"].as_u64();
+    let before: Vec<_> = lab.hosts[..2].iter().map(failed).collect();
+    let blocked = Instant::now();
+    // Each asks its two peers over a stream in turn, one a minute.
+    while lab
+        .hosts
+        .iter()
+        .zip(&before)
+        .any(|(host, before)| failed(host) <= *before)
+    {
+        assert!(blocked.elapsed() < SHOWN_WITHIN, "nothing shows");
+        thread::sleep(Duration::from_secs(1));
+    }
+    println!(
+        "blocked streams: shown by both after {:.0?}",
+        blocked.elapsed()
+    );
     nobody_dies(&lab);
-    println!("blocked streams: missed {} and {}", misses(1), misses(2));
+    for host in &lab.hosts {
+        let answered = shown(host)["stream_answered"].clone();
+        assert!(answered.is_string(), "the third answers all: {answered}");
+    }
+    // The one that was not cut off has nothing to complain of.
+    assert_eq!(failed(&lab.hosts[2]), Some(0));
 }

@@ -3,6 +3,8 @@
 //! No label holds a member's name, an address, or anything a peer or client chooses, so the number
 //! of series does not depend on the cluster.
 
+use std::time::SystemTime;
+
 use metrics::{Counter, Histogram, Unit, counter, gauge, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
@@ -22,6 +24,8 @@ const DETECTION: &str = "rumord_detection_seconds";
 const MESSAGES: &str = "rumord_messages_total";
 const BYTES: &str = "rumord_bytes_total";
 const REJECTED: &str = "rumord_rejected_total";
+const STREAMS_FAILED: &str = "rumord_streams_failed_total";
+const STREAM_ANSWERED: &str = "rumord_stream_answered_timestamp_seconds";
 const LATENESS: &str = "rumord_timer_lateness_seconds";
 const LOCAL_HEALTH: &str = "rumord_local_health";
 const CLOCK_SKEW: &str = "rumord_clock_skew_seconds";
@@ -178,6 +182,15 @@ fn describe() {
     describe_counter!(MESSAGES, "Messages by direction, kind and transport.");
     describe_counter!(BYTES, "Payload bytes by direction and transport.");
     describe_counter!(REJECTED, "Received input dropped, by reason.");
+    describe_counter!(
+        STREAMS_FAILED,
+        "Streams this node opened that ended without an answer."
+    );
+    describe_gauge!(
+        STREAM_ANSWERED,
+        Unit::Seconds,
+        "When a stream this node opened was last answered, since the unix epoch; 0 before."
+    );
     describe_histogram!(LATENESS, Unit::Seconds, "How late own timers were handled.");
     describe_gauge!(
         LOCAL_HEALTH,
@@ -228,6 +241,15 @@ fn export(snapshot: &Snapshot) {
     counter!(STORE_FAILURES).absolute(store.failures);
     let stats = &snapshot.node.stats;
     counter!(REFUTATIONS).absolute(stats.refutations);
+    counter!(STREAMS_FAILED).absolute(stats.streams_failed);
+    let answered = snapshot
+        .node
+        .stream_answered
+        .unwrap_or(SystemTime::UNIX_EPOCH);
+    let answered = answered
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    gauge!(STREAM_ANSWERED).set(answered.as_secs_f64());
     export_traffic(stats);
     export_detection(stats);
     export_exchanges(stats);
@@ -331,6 +353,8 @@ mod tests {
             "rumord_refutations_total 0",
             "rumord_exchanges_needless_total 0",
             "rumord_busy_total 0",
+            "rumord_streams_failed_total 0",
+            "rumord_stream_answered_timestamp_seconds 1764516060",
         ] {
             assert!(text.lines().any(|held| held == line), "{line} in\n{text}");
         }

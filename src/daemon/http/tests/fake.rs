@@ -257,6 +257,7 @@ fn node() -> NodeView {
         isolated: false,
         local_health: 0,
         miss_rate: 0.015_25,
+        stream_answered: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_764_516_060)),
         started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_000),
         queued_updates: 0,
         store: StoreCondition::default(),

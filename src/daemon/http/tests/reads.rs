@@ -135,6 +135,8 @@ async fn this_node_shows_its_state_and_nested_counters() {
         ("/readiness", json!("ready")),
         ("/isolated", json!(false)),
         ("/miss_rate", json!(0.015)),
+        ("/stream_answered", json!("2025-11-30T15:21:00.000Z")),
+        ("/counters/streams_failed", json!(0)),
         ("/started", json!("2025-11-30T15:20:00.000Z")),
         ("/version", json!(env!("CARGO_PKG_VERSION"))),
         ("/index", json!(42)),
