@@ -2,8 +2,7 @@
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
 //! `cases`, `exchanging`, `serving`, `joining`, `remembering`, `conflict`, `streams`, `leaving` and
-//! `periodic` hold control flow, each one part of the protocol. The other modules are leaves:
-//! arithmetic and bookkeeping that know no other leaf and can be tested with numbers alone.
+//! `periodic` hold control flow. The other modules are leaves, which know no other leaf.
 
 mod accrual;
 mod agreeing;
@@ -241,6 +240,22 @@ struct Local {
     version: u64,
 }
 
+impl Local {
+    fn new(identity: Identity, first_period: Instant) -> Self {
+        Local {
+            hash: identity.name.hash(),
+            name: identity.name,
+            generation: identity.generation,
+            node_id: identity.node_id,
+            raised: false,
+            admitted: false,
+            first_period,
+            periods: 0,
+            version: 1,
+        }
+    }
+}
+
 impl Node {
     /// A node that starts at `now`. All its random choices follow from `rng_seed`.
     ///
@@ -271,17 +286,7 @@ impl Node {
                 Bootstrap::Alone => Life::Ready,
                 Bootstrap::Join => Life::Joining,
             },
-            local: Local {
-                name: identity.name,
-                hash,
-                generation: identity.generation,
-                node_id: identity.node_id,
-                raised: false,
-                admitted: false,
-                first_period,
-                periods: 0,
-                version: 1,
-            },
+            local: Local::new(identity, first_period),
             now,
             table,
             contacts: BTreeMap::new(),

@@ -336,9 +336,9 @@ impl Driver {
         }
     }
 
-    /// Publishes the table, tells the events, and sends what is to be sent. The table first: whoever
-    /// gets an answer finds in it what the answer speaks of. Events second: a raised generation must
-    /// be durable before it is told to anybody.
+    /// Publishes the table, tells the events, and sends what is to be sent. The table first: who
+    /// gets an answer finds in it what that speaks of. Events second: a raised generation must be
+    /// durable before it is told to anybody.
     fn flush(&mut self) {
         let now = self.clock.now();
         if let Some(index) = self.publisher.update(&self.core, now, &self.clock) {
