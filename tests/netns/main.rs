@@ -12,6 +12,7 @@ mod addresses;
 #[allow(dead_code, reason = "shared with other tests, which use other parts")]
 mod agent;
 mod cluster;
+mod cuts;
 mod dir;
 mod host;
 mod lab;
@@ -37,9 +38,11 @@ macro_rules! cases {
 
 /// The longest first, so that the others run beside them.
 const CASES: &[Case] = cases![
+    cuts::halves_that_held_each_other_dead_for_120_s_heal,
     losses::of_a_deaf_node_only_that_node_is_seen_dead,
     losses::one_deaf_direction_between_two_kills_nobody,
     losses::blocked_streams_show_and_kill_nobody,
+    cuts::halves_that_held_each_other_dead_for_30_s_heal,
     restarts::a_restart_on_a_new_address_is_one_restart,
     restarts::a_full_stop_with_data_ends_whole,
     restarts::a_full_stop_without_data_ends_whole,
