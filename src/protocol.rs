@@ -1,10 +1,11 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
-//! `cases`, `exchanging`, `serving`, `joining`, `remembering`, `conflict`, `streams`, `leaving` and
+//! `cases`, `exchanging`, `serving`, `admitting`, `joining`, `remembering`, `conflict`, `streams`, `leaving` and
 //! `periodic` hold control flow. The other modules are leaves, which know no other leaf.
 
 mod accrual;
+mod admitting;
 mod agreeing;
 mod agreement;
 mod case;
@@ -77,6 +78,7 @@ pub use stats::{
 pub use view::{MemberState, NodeState};
 pub use wall_clock::RELEASE_UNIX_SECONDS;
 
+use admitting::Admission;
 use agreement::Agreement;
 use case::Case;
 use conflict::Conflict;
@@ -84,7 +86,6 @@ use dissemination::{ByteBucket, Dissemination};
 use exchange::Running;
 use health::Health;
 use join_book::JoinBook;
-use joining::Admission;
 use leases::Leases;
 use leaving::Leaving;
 use loss::MissEstimate;

@@ -9,6 +9,7 @@ type ModulePath = Vec<String>;
 
 /// The hubs of `protocol`, which know its leaves.
 const HUBS: &[&str] = &[
+    "admitting",
     "agreeing",
     "cases",
     "conflict",
