@@ -1,8 +1,8 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
-//! `cases`, `exchanging`, `serving`, `admitting`, `joining`, `remembering`, `conflict`, `streams`, `leaving` and
-//! `periodic` hold control flow. The other modules are leaves, which know no other leaf.
+//! `cases`, `exchanging`, `serving`, `admitting`, `joining`, `remembering`, `conflict`, `streams`,
+//! `leaving` and `periodic` hold control flow. The others are leaves, which know no other leaf.
 
 mod accrual;
 mod admitting;
@@ -210,8 +210,6 @@ pub struct Node {
     stream_watch: StreamWatch,
     repair: Repair,
     running: Option<Running>,
-    /// With whom the next exchange follows at once, and how many more.
-    follow_up: Option<(NameHash, u8)>,
     settle: Settle,
     // Joining and leaving.
     joins: JoinBook,
@@ -312,7 +310,6 @@ impl Node {
             stream_watch: StreamWatch::new(hash, now),
             repair: Repair::new(config.mismatch_timeout),
             running: None,
-            follow_up: None,
             settle: Settle::default(),
             joins: JoinBook::new(config.join_retry),
             remembered: MemoryBook::default(),

@@ -142,14 +142,14 @@ impl Node {
             self.stats.exchanges_needless += 1;
         }
         if running.moved >= BULK && running.follow_ups > 0 {
-            self.follow_up = Some((running.member, running.follow_ups - 1));
+            self.repair.follow_up = Some((running.member, running.follow_ups - 1));
             self.timers.set(Timer::FollowUp, self.now, FOLLOW_UP);
         }
     }
 
     /// Much was moved a moment ago: the same again, unless another exchange runs.
     pub(super) fn on_follow_up(&mut self, out: &mut Outbox) {
-        if let Some((member, left)) = self.follow_up.take()
+        if let Some((member, left)) = self.repair.follow_up.take()
             && self.repair.begin()
         {
             self.begin_exchange(member, Path::Datagrams, left, out);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::member::NameHash;
 use crate::time::Instant;
 
 /// Differing acks in a row before a difference under steady change counts.
@@ -28,6 +29,8 @@ pub enum Comparison {
 /// steady change when it has lasted `mismatch_timeout`.
 #[derive(Debug)]
 pub struct Repair {
+    /// With whom the next exchange follows at once, and how many more may.
+    pub follow_up: Option<(NameHash, u8)>,
     mismatch_timeout: Duration,
     differing_since: Option<Instant>,
     differing: u32,
@@ -41,6 +44,7 @@ impl Repair {
     #[must_use]
     pub fn new(mismatch_timeout: Duration) -> Self {
         Repair {
+            follow_up: None,
             mismatch_timeout,
             differing_since: None,
             differing: 0,
