@@ -110,8 +110,9 @@ impl Host {
     /// never dropped: no network tells the sender.
     pub fn filter(&self, rules: &str) {
         self.nft(&format!(
-            "table inet faults {{\n}}\ndelete table inet faults\ntable inet faults {{\n\
-             chain arriving {{\ntype filter hook input priority 0; policy accept;\n{rules}\n}}\n}}\n"
+            "table inet faults {{\n}}\ndelete table inet faults\n\
+             table inet faults {{\nchain arriving {{\n\
+             type filter hook input priority 0; policy accept;\n{rules}\n}}\n}}\n"
         ));
     }
 

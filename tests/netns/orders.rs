@@ -21,8 +21,8 @@ const PAUSES: [Duration; 3] = [
     Duration::from_secs(2),
 ];
 
-/// hashicorp/consul#2868, akka/akka#25820, grafana/agent#4465: joining oneself counted as success, and
-/// nodes that started together made two clusters that never met.
+/// hashicorp/consul#2868, akka/akka#25820, grafana/agent#4465: joining oneself counted as success,
+/// and nodes that started together made two clusters that never met.
 pub fn lists_with_oneself_make_one_cluster_in_every_order() {
     let lists: Vec<String> = (1..=3).map(|number| v4(number).to_string()).collect();
     let mut arguments = Vec::new();

@@ -101,8 +101,7 @@ pub fn a_full_stop_with_data_and_new_addresses_ends_whole() {
     });
 }
 
-/// hashicorp/consul#3547, kubernetes: a restart with another address was a death, a conflict, or two
-/// members.
+/// hashicorp/consul#733, #4879: a restart with another address was a name conflict to every peer.
 pub fn a_restart_on_a_new_address_is_one_restart() {
     let mut lab = Lab::new(5);
     let dir = Dir::new();
