@@ -108,7 +108,7 @@ fn a_failing_seed_leaves_a_file_that_fails_again() {
     let out = path.to_str().expect("a plain path").to_owned();
     let broken = "heartbeats-revive-the-dead";
     let arguments = [
-        "swarm", "--seeds", "1..4", "--broken", broken, "--out", &out,
+        "swarm", "--seeds", "1..10", "--broken", broken, "--out", &out,
     ];
     let (told, trouble) = printed(&arguments);
     assert!(trouble.is_some_and(|trouble| trouble.contains("failed with the seeds")));
