@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
             let pause = Duration::from_millis(200);
             self.world.await_agreement(waiter, agreement::WITHIN, pause);
         }
-        while let Err(reason) = demand.pending(&self.world) {
+        while let Err(reason) = demand.pending_knowledge(&self.world) {
             if self.world.now().since(healed) >= agreement::WITHIN {
                 return Err(self.failed("the-core-agrees", reason));
             }

@@ -154,7 +154,11 @@ fn a_new_life_joins_while_views_of_the_old_one_differ_and_an_answer_is_lost() {
         world.lift(mute);
         let seen = world.run_until(seconds(20.0), |world| world.everyone_sees_life(back));
         assert!(seen.is_some(), "seed {seed}: {:?}", world.matrix());
-        assert!(world.process(back).node.state().ready);
+        let ready = |world: &World| world.process(back).node.state().ready;
+        assert!(
+            world.run_until(seconds(20.0), ready).is_some(),
+            "seed {seed}"
+        );
         let others = other_deaths(&world, since, &[victim]);
         assert_eq!(others, [""; 0], "seed {seed}");
     }
