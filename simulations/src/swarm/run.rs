@@ -242,7 +242,11 @@ impl<'a> Run<'a> {
                 .collect(),
         };
         // Somebody waits in half of the runs; the bits that ride along must do in the others.
-        if let Some(&waiter) = demand.core.first().filter(|_| self.plan.seed % 2 == 0) {
+        if let Some(&waiter) = demand
+            .core
+            .first()
+            .filter(|_| self.plan.seed.is_multiple_of(2))
+        {
             let pause = Duration::from_millis(200);
             self.world.await_agreement(waiter, agreement::WITHIN, pause);
         }
