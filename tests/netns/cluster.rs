@@ -42,11 +42,16 @@ pub fn alive(lab: &Lab, members: usize) {
     });
 }
 
+/// Waits for longer than a death takes, and until all are alive.
+pub fn calm(lab: &Lab) {
+    thread::sleep(LONGER_THAN_A_DEATH);
+    all_alive(lab);
+}
+
 /// Watches for longer than a death takes: nobody must have been declared dead by any agent, and
 /// all be alive.
 pub fn nobody_dies(lab: &Lab) {
-    thread::sleep(LONGER_THAN_A_DEATH);
-    all_alive(lab);
+    calm(lab);
     for host in lab.hosts.iter().filter(|host| host.runs()) {
         assert_eq!(host.events("member-dead"), 0, "{:#}", host.table());
     }
