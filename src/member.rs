@@ -11,8 +11,9 @@ mod remembered;
 mod standing;
 
 pub use metadata::{
-    LEASE_MAX, LEASE_REASON_BYTES_MAX, Lease, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata,
-    MetadataError, Service, TAG_KEY_BYTES_MAX, Tags, WireRange, is_advertisable,
+    LEASE_MAX, LEASE_REASON_BYTES_MAX, Lease, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX,
+    METADATA_ENTRIES_TOTAL_MAX, METADATA_INLINE_BYTES_MAX, Metadata, MetadataError, Service,
+    TAG_KEY_BYTES_MAX, Tags, WireRange, is_advertisable,
 };
 pub use name::{NAME_BYTES_MAX, NameError, NameHash, NodeName};
 pub use record::{HeartbeatState, Record};

@@ -28,6 +28,8 @@ mod outbox;
 mod periodic;
 mod probe;
 mod probing;
+mod pulling;
+mod pulls;
 mod receive;
 mod remembered;
 mod remembering;
@@ -86,10 +88,10 @@ use dissemination::{ByteBucket, Dissemination};
 use exchange::Running;
 use health::Health;
 use join_book::JoinBook;
-use leases::Leases;
 use leaving::Leaving;
 use loss::MissEstimate;
 use probe::ProbeBook;
+use pulling::MetadataBook;
 use remembered::MemoryBook;
 use repair::Repair;
 use rngs::Rngs;
@@ -200,8 +202,7 @@ pub struct Node {
     pushed_at: Instant,
     heartbeat_cursor: NameHash,
     agreement: Agreement,
-    /// When the maintenances that members have announced end, in this node's time.
-    leases: Leases,
+    metadata: MetadataBook,
     // Streams.
     exchanges: BTreeMap<ExchangeId, Exchange>,
     next_exchange: u64,
@@ -302,8 +303,8 @@ impl Node {
             push_budget: ByteBucket::new(config.push_rate, config.push_burst, now),
             pushed_at: Instant::ORIGIN,
             heartbeat_cursor: NameHash::MIN,
-            leases: Leases::default(),
             agreement: Agreement::default(),
+            metadata: MetadataBook::new(now),
             exchanges: BTreeMap::new(),
             next_exchange: 0,
             serving: Serving::new(rngs.exchange.next_u64(), now),

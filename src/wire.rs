@@ -21,11 +21,12 @@ mod codec;
 mod exchange;
 mod extension;
 mod holders;
+mod large;
 mod list;
 mod message;
 mod values;
 
-use crate::member::keyed_hash;
+use crate::member::{Metadata, keyed_hash};
 
 pub use exchange::{
     Advice, Bucket, DIGEST_BUCKETS, DIGEST_IDS_MAX, Delta, Difference, Digest, IDS_MAX, Place,
@@ -33,6 +34,7 @@ pub use exchange::{
 };
 pub use extension::Extension;
 pub use holders::{HOLDER_BYTES_MAX, HolderMap, HolderPlaces, Holders, Wish};
+pub use large::{Announcement, Pull, Values};
 pub use list::List;
 pub use message::{
     Ack, Busy, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
@@ -40,8 +42,8 @@ pub use message::{
     Target, Update, WrongTarget,
 };
 pub use values::{
-    Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MissRate,
-    NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
+    Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
+    MissRate, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
 };
 
 /// First bytes of every frame.
@@ -56,6 +58,7 @@ pub const SEALING_BYTES: usize = 40;
 pub const STREAM_FRAME_BYTES_MAX: usize = 256 * 1024;
 
 const CLUSTER_DOMAIN: u64 = 2;
+const DIGEST_DOMAIN: u64 = 5;
 
 /// The hash of a cluster's name that every frame carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,6 +137,17 @@ pub fn decode(cluster: ClusterTag, bytes: &[u8], carrier: Carrier) -> Result<Mes
     }
     let kind = MessageKind::from_wire(kind).ok_or(DecodeError::UnknownType)?;
     Message::decode_body(kind, body, carrier)
+}
+
+/// What an announcement says of `metadata`. Takes as long as encoding it.
+#[must_use]
+pub fn metadata_digest(metadata: &Metadata) -> MetadataDigest {
+    let bytes = codec::metadata_bytes(metadata);
+    MetadataDigest {
+        version: metadata.version,
+        bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+        hash: keyed_hash(DIGEST_DOMAIN, &bytes),
+    }
 }
 
 /// Bytes that `update` adds to a message.

@@ -25,6 +25,8 @@ pub enum Consumer {
     Scenario = 7,
     /// When starved processes run, and how late slow timers are.
     Hosts = 8,
+    /// What the nodes of a swarm say of themselves.
+    Sayings = 9,
 }
 
 /// The generator of `consumer` in the run with `seed`.

@@ -13,6 +13,7 @@ mod heal;
 mod judge;
 mod plan;
 mod run;
+mod saying;
 mod shrink;
 mod troubles;
 

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod delivering;
+mod describing;
 mod faults;
 mod hosts;
 mod lifecycle;

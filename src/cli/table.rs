@@ -1,7 +1,12 @@
 //! Aligned columns, and the member table in them.
 
+use std::collections::BTreeMap;
+
 use super::api::{Member, Table};
 use super::output::visible;
+
+/// Characters of tags in one row; what is beyond is counted.
+const TAGS_WIDTH_MAX: usize = 120;
 
 /// Lines of `rows`, each column as wide as its widest cell; the last one is left ragged.
 pub(super) fn align<const N: usize>(rows: &[[String; N]]) -> String {
@@ -42,12 +47,22 @@ pub(super) fn members(table: &Table) -> String {
     align(&rows)
 }
 
+/// Tags as far as they fit a line of a table; the JSON has all.
+fn tags(tags: &BTreeMap<String, String>) -> String {
+    let mut text = String::new();
+    for (number, (key, value)) in tags.iter().enumerate() {
+        let shown = visible(&format!("{key}={value}"));
+        let comma = if number > 0 { "," } else { "" };
+        if text.chars().count() + shown.chars().count() > TAGS_WIDTH_MAX {
+            return format!("{text}{comma}..{} more", tags.len() - number);
+        }
+        text.push_str(comma);
+        text.push_str(&shown);
+    }
+    if text.is_empty() { "-".into() } else { text }
+}
+
 fn row(member: &Member) -> [String; 9] {
-    let tags: Vec<String> = member
-        .tags
-        .iter()
-        .map(|(key, value)| visible(&format!("{key}={value}")))
-        .collect();
     [
         visible(&member.name),
         member.address.as_deref().map_or("-".into(), visible),
@@ -59,11 +74,7 @@ fn row(member: &Member) -> [String; 9] {
             .rtt_ms
             .map_or("-".into(), |rtt| format!("{rtt:.1}ms")),
         visible(&member.since),
-        if tags.is_empty() {
-            "-".into()
-        } else {
-            tags.join(",")
-        },
+        tags(&member.tags),
     ]
 }
 
@@ -72,6 +83,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn many_tags_are_cut_and_counted() {
+        let pair = |n: usize| (format!("k{n}"), "v".repeat(40));
+        let many: BTreeMap<_, _> = (0..9).map(pair).collect();
+        let text = tags(&many);
+        assert!(
+            text.starts_with("k0=vvv") && text.ends_with(",..7 more"),
+            "{text}"
+        );
+        let large = BTreeMap::from([("k".to_owned(), "v".repeat(65_000))]);
+        assert_eq!(tags(&large), "..1 more");
+        assert_eq!(tags(&BTreeMap::new()), "-");
+    }
 
     #[test]
     fn columns_are_aligned_and_gaps_are_dashes() {

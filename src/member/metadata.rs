@@ -8,11 +8,16 @@ use thiserror::Error;
 
 use super::{Generation, NodeId, NodeName};
 
-/// Largest metadata of one member, in bytes of keys, values and names together. A member's record
-/// travels in one datagram, so this leaves room for its name, address and the message around it.
-pub const METADATA_BYTES_MAX: usize = 960;
-/// Most tags, and most services, of one member.
-pub const METADATA_ENTRIES_MAX: usize = 64;
+/// Largest metadata of one member, in bytes of keys, values and names together.
+pub const METADATA_BYTES_MAX: usize = 64 * 1024;
+/// Metadata up to this many bytes rides whole in datagrams; what is larger is announced there and
+/// pulled over a stream.
+pub const METADATA_INLINE_BYTES_MAX: usize = 256;
+/// Most tags, and most services, of one member, and most tags of one service.
+pub const METADATA_ENTRIES_MAX: usize = 256;
+/// Most tags and services of one member together, those of its services included. What each costs
+/// beside its own bytes must not outgrow a frame.
+pub const METADATA_ENTRIES_TOTAL_MAX: usize = 4096;
 /// Longest tag key, in bytes.
 pub const TAG_KEY_BYTES_MAX: usize = 64;
 /// Longest maintenance.
@@ -86,8 +91,12 @@ pub enum MetadataError {
     /// A tag key breaks the rules.
     #[error("tag key {0:?} must be 1-64 characters of A-Z a-z 0-9 _ . -; rename it")]
     TagKey(String),
-    /// More tags or services than [`METADATA_ENTRIES_MAX`].
-    #[error("{0} tags or services, at most {METADATA_ENTRIES_MAX} are allowed; remove some")]
+    /// More tags or services than [`METADATA_ENTRIES_MAX`], or than [`METADATA_ENTRIES_TOTAL_MAX`]
+    /// together.
+    #[error(
+        "{0} tags or services, at most {METADATA_ENTRIES_MAX} are allowed of each and \
+         {METADATA_ENTRIES_TOTAL_MAX} together; remove some"
+    )]
     TooMany(usize),
     /// More bytes than [`METADATA_BYTES_MAX`].
     #[error("tags and services take {0} bytes, at most {METADATA_BYTES_MAX} fit; shorten them")]
@@ -143,6 +152,14 @@ impl Metadata {
         if let Some(lease) = &self.maintenance {
             lease.check()?;
         }
+        let services = self.services.iter();
+        let entries = services
+            .map(|service| 1 + service.tags.len())
+            .sum::<usize>();
+        let entries = entries + self.tags.len();
+        if entries > METADATA_ENTRIES_TOTAL_MAX {
+            return Err(MetadataError::TooMany(entries));
+        }
         let bytes = self.content_bytes();
         if bytes > METADATA_BYTES_MAX {
             return Err(MetadataError::TooLarge(bytes));
@@ -157,16 +174,22 @@ impl Metadata {
         Ok(())
     }
 
+    /// Whether it is too large to ride whole in datagrams.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.content_bytes() > METADATA_INLINE_BYTES_MAX
+    }
+
     fn content_bytes(&self) -> usize {
         let tags_bytes = |tags: &Tags| -> usize {
             tags.iter()
-                .map(|(key, value)| key.len() + value.len() + 4)
+                .map(|(key, value)| key.len() + value.len())
                 .sum()
         };
         let services: usize = self
             .services
             .iter()
-            .map(|service| service.name.as_str().len() + 6 + tags_bytes(&service.tags))
+            .map(|service| service.name.as_str().len() + tags_bytes(&service.tags))
             .sum();
         let reason = self
             .maintenance
@@ -260,13 +283,54 @@ mod tests {
     /// grafana/cortex#4327, prometheus/alertmanager#1412: an update larger than a packet was
     /// accepted and then blocked the queue for ever.
     #[test]
-    fn metadata_that_does_not_fit_a_datagram_is_refused_with_the_limit() {
+    fn too_large_metadata_is_refused_with_the_limit() {
         let mut large = metadata();
         large
             .tags
-            .insert("k".into(), "v".repeat(METADATA_BYTES_MAX));
+            .insert("k".into(), "v".repeat(METADATA_BYTES_MAX - 1));
+        assert_eq!(large.check(), Ok(()));
+        large.tags.insert("l".into(), String::new());
         let message = large.check().expect_err("too large").to_string();
-        assert!(message.contains("at most 960"), "{message}");
+        assert!(message.contains("65537 bytes, at most 65536"), "{message}");
+    }
+
+    #[test]
+    fn too_many_entries_are_refused_one_by_one_and_together() {
+        let tags = |count: usize| (0..count).map(|n| (n.to_string(), String::new())).collect();
+        let mut many = metadata();
+        many.tags = tags(METADATA_ENTRIES_MAX);
+        many.services = (1..=16)
+            .map(|n| Service {
+                tags: tags(METADATA_ENTRIES_MAX - 17),
+                ..service(&format!("s{n}"), n)
+            })
+            .collect();
+        assert_eq!(many.check(), Ok(()), "4096 together");
+        many.services[0].tags = tags(METADATA_ENTRIES_MAX - 16);
+        assert_eq!(many.check(), Err(MetadataError::TooMany(4097)));
+        many.services.clear();
+        many.tags = tags(METADATA_ENTRIES_MAX + 1);
+        assert_eq!(many.check(), Err(MetadataError::TooMany(257)));
+    }
+
+    #[test]
+    fn a_lease_has_a_length_and_a_short_reason() {
+        let with = |length, reason: usize| {
+            let lease = Lease {
+                length,
+                reason: "r".repeat(reason),
+            };
+            Metadata {
+                maintenance: Some(lease),
+                ..metadata()
+            }
+            .check()
+        };
+        assert_eq!(with(LEASE_MAX, LEASE_REASON_BYTES_MAX), Ok(()));
+        for wrong in [Duration::ZERO, LEASE_MAX + Duration::from_millis(1)] {
+            assert_eq!(with(wrong, 0), Err(MetadataError::LeaseLength(wrong)));
+        }
+        assert_eq!(with(LEASE_MAX, 257), Err(MetadataError::LeaseReason(257)));
     }
 
     #[test]

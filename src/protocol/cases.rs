@@ -89,7 +89,7 @@ impl Node {
     }
 
     fn has_room_for_case(&self, accused: NameHash) -> bool {
-        if self.leases.is_empty() {
+        if self.metadata.leases.is_empty() {
             return self.cases.len() < CASES_MAX;
         }
         let excused = self.cases.keys().filter(|&&member| self.is_excused(member));
@@ -227,7 +227,7 @@ impl Node {
             case.fall_back();
         }
         self.ping(member, Purpose::Case, out);
-        let left = self.leases.left(member, self.now);
+        let left = self.metadata.leases.left(member, self.now);
         self.timers
             .set(Timer::Case(member), self.now, left.min(EXCUSED_ROUND));
     }

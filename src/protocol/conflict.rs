@@ -16,12 +16,13 @@ use rand::seq::IndexedRandom;
 
 use super::join_book::JoinState;
 use super::stats::SuspicionOutcome;
-use super::{Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox};
-use crate::member::{Generation, NameHash, NodeId, Record};
+use super::table::Entry;
+use super::{ArrivalWindow, Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox};
+use crate::member::{Generation, Metadata, NameHash, NodeId, Record, Tags};
 use crate::time::Instant;
 use crate::wire::{
-    Ack, Extension, Fingerprint, Flags, Gossip, Holders, List, Message, Ping, ProbeSeq, Target,
-    Update,
+    Ack, Extension, Fingerprint, Flags, Gossip, Holders, List, Message, Ping, ProbeSeq,
+    RecordUpdate, Target, Update,
 };
 
 /// A conflict is reported, and the other process told, at most this often.
@@ -186,7 +187,7 @@ impl Node {
         let gossip = Gossip {
             fingerprint: Fingerprint(self.table.fingerprint()),
             flags: Flags { quiet: false },
-            updates: vec![Update::Record(self.record_update(own))].into(),
+            updates: vec![Update::Record(self.bare_record(own))].into(),
             heartbeats: List::default(),
             holders: Holders::Untold,
             extensions: yields.into_iter().collect::<Vec<_>>().into(),
@@ -206,6 +207,23 @@ impl Node {
         self.send(to, &Message::Ping(ping), out);
     }
 
+    /// The own record without tags and services: they may not fit a ping, and decide nothing here.
+    fn bare_record(&self, own: &Entry<ArrivalWindow>) -> RecordUpdate {
+        let mut told = self.record_update(own);
+        let mut record = Record::clone(&told.record);
+        record.metadata = own.record.current_metadata().map(|metadata| {
+            let bare = Metadata {
+                tags: Tags::new(),
+                services: Vec::new(),
+                maintenance: None,
+                ..(**metadata).clone()
+            };
+            bare.into()
+        });
+        told.record = record.into();
+        told
+    }
+
     /// Whether `ping`, which names this life, comes from another process with the own name. That
     /// one has told its record with it; who gives way, because it was refused or is the lower one,
     /// says so, and then this one stays.
@@ -215,7 +233,7 @@ impl Node {
         }
         let own = |update: &&Update| match update {
             Update::Record(told) => told.record.name.hash() == self.local.hash,
-            Update::Status(_) => false,
+            Update::Status(_) | Update::Announced(_) => false,
         };
         let told = match ping.gossip.updates.iter().find(own) {
             Some(Update::Record(told)) => Arc::clone(&told.record),

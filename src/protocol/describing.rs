@@ -39,7 +39,7 @@ impl Node {
         metadata.check()?;
         let lease_left = match (change, &metadata.maintenance) {
             (MetadataChange::BeginMaintenance(lease), _) => lease.length,
-            (_, Some(_)) => self.leases.left(own, self.now),
+            (_, Some(_)) => self.metadata.leases.left(own, self.now),
             (_, None) => Default::default(),
         };
         self.bump_version();
@@ -77,7 +77,7 @@ impl Node {
             return;
         };
         let member = told.record.name.hash();
-        if said.maintenance.is_none() && self.leases.is_empty() {
+        if said.maintenance.is_none() && self.metadata.leases.is_empty() {
             return;
         }
         let held = self
@@ -85,18 +85,18 @@ impl Node {
             .get(member)
             .and_then(|entry| entry.record.current_metadata());
         let Some(held) = held.filter(|held| held.maintenance.is_some()) else {
-            self.leases.drop(member);
+            self.metadata.leases.drop(member);
             return;
         };
         let key = |metadata: &Metadata| (metadata.generation, metadata.node_id, metadata.version);
         if key(held) == key(said) {
             let ends_at = self.now + told.lease_left;
-            self.leases.learn(member, key(said), ends_at);
+            self.metadata.leases.learn(member, key(said), ends_at);
         }
     }
 
     fn drop_stale_lease(&mut self, member: NameHash) {
-        if self.leases.is_empty() {
+        if self.metadata.leases.is_empty() {
             return;
         }
         let entry = self.table.get(member);
@@ -104,21 +104,21 @@ impl Node {
             .and_then(|entry| entry.record.current_metadata())
             .is_some_and(|metadata| metadata.maintenance.is_some());
         if !runs {
-            self.leases.drop(member);
+            self.metadata.leases.drop(member);
         }
     }
 
     /// Readers see a maintenance end. The record stays as it is: everybody's clock decides for
     /// itself, and tables that differ by that alone must not look different.
     pub(super) fn end_leases(&mut self) {
-        if self.leases.take_ended(self.now) {
+        if self.metadata.leases.take_ended(self.now) {
             self.table.note_seen_change();
         }
     }
 
     /// Whether `member` has announced an absence that is not over.
     pub(super) fn is_excused(&self, member: NameHash) -> bool {
-        self.leases.ends_at(member, self.now).is_some()
+        self.metadata.leases.ends_at(member, self.now).is_some()
     }
 }
 

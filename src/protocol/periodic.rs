@@ -75,9 +75,12 @@ impl Node {
         self.look_for_remembered(out);
         for forgotten in self.table.sweep(self.now) {
             self.contacts.remove(&forgotten);
-            self.leases.drop(forgotten);
+            self.metadata.leases.drop(forgotten);
+            self.metadata.pulls.drop(forgotten);
+            self.metadata.digests.drop(forgotten);
         }
         self.end_leases();
+        self.metadata.pulls.sweep();
         self.resume_joining();
         self.ask_to_return(out);
         // Who has not been admitted asks nobody: its claims would spread past the admission.

@@ -86,7 +86,9 @@ impl Node {
             | Message::Table(_)
             | Message::Busy(_)
             | Message::Refused(_)
-            | Message::Superseded(_) => self.reject(Rejection::WrongTransport),
+            | Message::Superseded(_)
+            | Message::Pull(_)
+            | Message::Values(_) => self.reject(Rejection::WrongTransport),
         }
     }
 
@@ -149,7 +151,7 @@ impl Node {
 
     fn build_wrong_target(&self, ping: &Ping, budget: usize) -> Message {
         let own = self.table.get(self.local.hash);
-        let record = own.map(|entry| Update::Record(self.record_update(entry)));
+        let record = own.map(|entry| self.told(self.local.hash, entry));
         let fits = |update: &Update| wire::update_bytes(update) + 48 <= budget;
         Message::WrongTarget(WrongTarget {
             sender: self.sender(),

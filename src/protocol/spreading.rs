@@ -102,7 +102,9 @@ impl Node {
 
     /// Whether the table has not changed for a while.
     pub(super) fn is_quiet(&self) -> bool {
-        self.now.since(self.table.changed_at()) >= self.config.quiet
+        // Who waits for metadata knows why its table differs.
+        self.metadata.pulls.is_idle()
+            && self.now.since(self.table.changed_at()) >= self.config.quiet
     }
 
     /// What rides on a message to `peer` whose payload may have `budget` bytes. An accusation
@@ -181,7 +183,7 @@ impl Node {
                 let age = entry.age(self.now);
                 Update::Status(StatusUpdate::of(member, &entry.record.standing, age))
             }
-            Form::Record => Update::Record(self.record_update(entry)),
+            Form::Record => self.told(member, entry),
         })
     }
 
@@ -191,7 +193,10 @@ impl Node {
             record: Arc::clone(&entry.record),
             version: entry.version,
             age: entry.age(self.now),
-            lease_left: self.leases.left(entry.record.name.hash(), self.now),
+            lease_left: self
+                .metadata
+                .leases
+                .left(entry.record.name.hash(), self.now),
         }
     }
 
@@ -342,7 +347,7 @@ impl Node {
             }
             done.push(member);
         }
-        // An update larger than a datagram is not pushed: the stream repair brings it.
+        // Every update fits an empty datagram; if one did not, it would still not hold up others.
         if done.is_empty() {
             done.extend(batch.first().map(|&(member, _)| member));
         }

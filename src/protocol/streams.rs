@@ -31,6 +31,11 @@ pub(super) enum Exchange {
     },
     /// A question of an exchange of tables.
     Tables,
+    /// Asking for the metadata of this member.
+    Pull {
+        /// Whose.
+        member: NameHash,
+    },
     /// A ping; its question is in the probe book.
     Ping,
     /// A ping to the holder of a name that somebody else wants, on whose stream.
@@ -111,6 +116,7 @@ impl Node {
             Message::Join(join) => self.on_join_request(stream, join.record, out),
             Message::Digest(digest) => self.on_digest(Asked::Stream(stream), &digest, out),
             Message::Delta(delta) => self.on_delta(Asked::Stream(stream), &delta, out),
+            Message::Pull(pull) => self.on_pull(stream, &pull, out),
             _ => {
                 self.reject(Rejection::WrongTransport);
                 self.answer(stream, &[], out);
@@ -163,6 +169,9 @@ impl Node {
                 self.on_difference(AnsweredBy::Stream(exchange), &answer, out);
             }
             (Exchange::Tables, Message::Busy(_)) => self.on_exchange_busy(exchange),
+            (Exchange::Pull { member }, Message::Values(values)) => {
+                self.on_values(exchange, member, &values, out);
+            }
             _ => self.reject(Rejection::Unsolicited),
         }
     }
@@ -175,6 +184,7 @@ impl Node {
         match self.exchanges.remove(&exchange) {
             Some(Exchange::Join { address, .. }) => self.on_join_failed(address, out),
             Some(Exchange::Tables) => self.on_table_stream_ended(exchange, out),
+            Some(Exchange::Pull { member }) => self.on_pull_failed(exchange, member, out),
             Some(Exchange::AskHolder { stream, until }) if self.now < until => {
                 self.on_holder_unheard(stream);
             }

@@ -35,6 +35,7 @@ impl Node {
             .filter(|update| match update {
                 Update::Record(told) => self.adopt_record(told, Source::Told, out),
                 Update::Status(told) => self.adopt_status(told, out),
+                Update::Announced(told) => self.adopt_announcement(told, out),
             })
             .count()
     }
@@ -129,7 +130,7 @@ impl Node {
     pub(super) fn merge(&mut self, told: &RecordUpdate) -> Option<Change> {
         let no_arrivals = || ArrivalWindow::new(self.config.probe_period);
         let change = self.table.merge(self.now, told, no_arrivals);
-        self.note_lease(told);
+        self.note_description(told);
         change
     }
 

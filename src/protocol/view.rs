@@ -89,7 +89,7 @@ impl Node {
                     generation: entry.record.standing.generation,
                     heartbeat: entry.heartbeat(),
                     metadata: entry.record.current_metadata().cloned(),
-                    maintenance_ends: self.leases.ends_at(member, now),
+                    maintenance_ends: self.metadata.leases.ends_at(member, now),
                     since: entry.since,
                     phi: if local { 0.0 } else { self.phi(member, now) },
                     round_trip: self
@@ -190,11 +190,14 @@ impl Node {
 
     /// Where `member` is reached; `None` before its record has come.
     pub(super) fn address_of(&self, member: NameHash) -> Option<SocketAddr> {
-        self.table
-            .get(member)?
-            .record
-            .current_metadata()
-            .map(|metadata| metadata.address)
+        let record = &self.table.get(member)?.record;
+        let said = record.current_metadata();
+        let announced = || {
+            self.metadata
+                .pulls
+                .address(member, record.standing.instance())
+        };
+        said.map(|metadata| metadata.address).or_else(announced)
     }
 
     /// Whether an active member, not given up by an isolated node, is reached at `address`:

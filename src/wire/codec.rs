@@ -10,11 +10,12 @@ use bincode::enc::write::Writer;
 use bincode::enc::{Encode, Encoder};
 use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
 
+use super::large::Announcement;
 use super::list::List;
 use super::message::{RecordUpdate, StatusUpdate};
 use super::values::{
-    Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MissRate,
-    NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
+    Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
+    MissRate, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
@@ -120,6 +121,11 @@ wire_as!(NameHash => [u8; 8], |hash| hash.to_wire(), |b| Ok(NameHash::from_wire(
 wire_as!(NodeId => Raw8, |id| Raw8(id.0), |raw| Ok(NodeId(raw.0)));
 wire_as!(ProbeSeq => Raw4, |seq| Raw4(seq.0), |raw| Ok(ProbeSeq(raw.0)));
 wire_as!(Fingerprint => Raw8, |sum| Raw8(sum.0), |raw| Ok(Fingerprint(raw.0)));
+wire_as!(
+    MetadataDigest => (u32, u32, Raw8),
+    |digest| (digest.version, digest.bytes, Raw8(digest.hash)),
+    |(version, bytes, hash)| Ok(MetadataDigest { version, bytes, hash: hash.0 })
+);
 wire_as!(GenerationLow => Raw2, |low| Raw2(low.0), |raw| Ok(GenerationLow(raw.0)));
 wire_as!(NodeIdLow => Raw2, |low| Raw2(low.0), |raw| Ok(NodeIdLow(raw.0)));
 wire_as!(Centiseconds => Raw2, |cs| Raw2(cs.0), |raw| Ok(Centiseconds(raw.0)));
@@ -248,6 +254,24 @@ fn lease_from_wire((length, reason, left): LeaseOnWire) -> Result<(Lease, Durati
     let left = Duration::from_millis(left.into()).min(lease.length);
     Ok((lease, left))
 }
+
+/// The encoding of `metadata` without what is left of its lease, the same with all holders.
+pub(super) fn metadata_bytes(metadata: &Metadata) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_into(&metadata_to_wire(metadata, Duration::ZERO), &mut bytes);
+    bytes
+}
+
+wire_as!(
+    Announcement => (NodeName, Standing, Version, Age, SocketAddr, MetadataDigest, NameHash),
+    |told| (
+        told.name.clone(), told.standing, told.version, told.age, told.address, told.digest,
+        told.holder,
+    ),
+    |(name, standing, version, age, address, digest, holder)| Ok(Announcement {
+        name, standing, version, age, address, digest, holder,
+    })
+);
 
 fn metadata_to_wire(metadata: &Metadata, lease_left: Duration) -> MetadataOnWire {
     (

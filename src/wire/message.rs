@@ -28,6 +28,10 @@
 //!             A <--Difference..- B     (or Busy, where it is a stream)
 //!             A --Delta..------> B
 //!             A <--Difference..- B
+//!
+//!  large      A --News--------> B      an announcement: metadata too large for a datagram
+//!             B --Pull--------> A      (stream) once per member and version
+//!             B <--Values------ A
 //! ```
 //!
 //! Ping, PingReq, Ack and News carry [`Gossip`]: the sender's table fingerprint, updates, and who
@@ -43,6 +47,7 @@ use super::codec;
 use super::exchange::{Delta, Difference, Digest};
 use super::extension::Extension;
 use super::holders::Holders;
+use super::large::{Announcement, Pull, Values};
 use super::list::List;
 use super::values::{
     Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
@@ -270,6 +275,8 @@ pub enum Update {
     Record(RecordUpdate),
     /// Only the status, for members it knows.
     Status(StatusUpdate),
+    /// All but tags and services, which are too large for a datagram.
+    Announced(Announcement),
 }
 
 /// A whole record.
@@ -424,4 +431,8 @@ messages! {
     Refused(Refused) = 19, "refused";
     /// See [`Superseded`].
     Superseded(Superseded) = 20, "superseded";
+    /// See [`Pull`].
+    Pull(Pull) = 32, "pull";
+    /// See [`Values`].
+    Values(Values) = 33, "values";
 }

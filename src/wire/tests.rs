@@ -4,8 +4,8 @@ use super::*;
 use std::time::Duration;
 
 use crate::member::{
-    Generation, Incarnation, Lease, Metadata, NodeId, Record, Service, Standing, Status, Tags,
-    Version, WireRange,
+    Generation, Incarnation, Lease, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata, NodeId,
+    Record, Service, Standing, Status, Tags, Version, WireRange,
 };
 
 const SENDER_GENERATION: Generation = Generation(1_764_516_000);
@@ -63,11 +63,33 @@ fn status_update() -> StatusUpdate {
     StatusUpdate::of(sender().member, &record().record.standing, Age(7))
 }
 
+fn announcement() -> Announcement {
+    let told = record();
+    Announcement {
+        name: told.record.name.clone(),
+        standing: told.record.standing,
+        version: told.version,
+        age: Age(0),
+        address: "10.0.0.1:7480".parse().expect("valid"),
+        digest: MetadataDigest {
+            version: 3,
+            bytes: 65_000,
+            hash: 0x0102_0304_0506_0708,
+        },
+        holder: sender().member,
+    }
+}
+
 fn gossip() -> Gossip {
     Gossip {
         fingerprint: Fingerprint(0x9f86_d081_884c_7d65),
         flags: Flags { quiet: true },
-        updates: vec![Update::Status(status_update()), Update::Record(record())].into(),
+        updates: vec![
+            Update::Status(status_update()),
+            Update::Record(record()),
+            Update::Announced(announcement()),
+        ]
+        .into(),
         heartbeats: vec![HeartbeatEntry {
             member: sender().member,
             generation: GenerationLow::of(SENDER_GENERATION),
@@ -191,7 +213,7 @@ fn messages_of_an_exchange() -> [Message; 3] {
     ]
 }
 
-fn messages_of_a_join() -> [Message; 5] {
+fn messages_of_a_join() -> [Message; 7] {
     [
         Message::Join(Join {
             record: record(),
@@ -213,6 +235,17 @@ fn messages_of_a_join() -> [Message; 5] {
         Message::Superseded(Superseded {
             generation: SENDER_GENERATION,
         }),
+        Message::Pull(Pull {
+            sender: sender(),
+            member: sender().member,
+            generation: SENDER_GENERATION,
+            node_id: NodeId(0x0102_0304_0506_0708),
+            digest: announcement().digest,
+        }),
+        Message::Values(Values {
+            sender: sender(),
+            records: vec![record()].into(),
+        }),
     ]
 }
 
@@ -226,14 +259,19 @@ const STATUS_HEX: &str = "65c45503cfc8c4f7fca0602c69070802000107";
 const RECORD_HEX: &str = "026e31fca0602c690001020304050607080201fb590101030\
                           00a000001fb381d01047a6f6e6501610103776562\
                           1f9000010101fb60ea066465706c6f79fb6ce800";
+const DIGEST_HEX: &str = "03fbe8fd0102030405060708";
+const ANNOUNCEMENT_HEX: &str = "026e31fca0602c690001020304050607080201fb590100\
+                                000a000001fb381d03fbe8fd010203040506070865c45503cf\
+                                c8c4f7";
 const EMPTY_GOSSIP_HEX: &str = "00000000000000000000000000";
 
 #[test]
 fn golden_bytes() {
     let record = RECORD_HEX.replace(' ', "");
+    let announced = ANNOUNCEMENT_HEX.replace(' ', "");
     let gossip = format!(
-        "9f86d081884c7d65010201{STATUS_HEX}00{record}0165c45503cfc8c4f760a0fa002a02fb2c0103e800\
-         14010204fb040101fb2c01020102"
+        "9f86d081884c7d65010301{STATUS_HEX}00{record}02{announced}0165c45503cfc8c4f760a0fa002a\
+         02fb2c0103e80014010204fb040101fb2c01020102"
     );
     let frame = |kind: &str| format!("724d0100{}{kind}", hex(&cluster().0));
     let target = "65c45503cfc8c4f7fca0602c69";
@@ -274,6 +312,11 @@ fn golden_bytes() {
         format!("{}01000a000001fb381d00", frame("12")),
         format!("{}0201{record}", frame("13")),
         format!("{}fca0602c69", frame("14")),
+        format!(
+            "{}{SENDER_HEX}{target}0102030405060708{DIGEST_HEX}",
+            frame("20")
+        ),
+        format!("{}{SENDER_HEX}01{record}", frame("21")),
     ];
     for (message, expected) in messages().iter().zip(expected) {
         assert_eq!(
@@ -374,6 +417,61 @@ fn invalid_values_inside_a_body_are_refused() {
     }
 }
 
+/// The largest metadata fits one frame of a stream, and an announcement of it any datagram.
+#[test]
+fn the_largest_metadata_fits_a_frame() {
+    let tags = |count: usize| (0..count).map(|n| (n.to_string(), String::new())).collect();
+    let mut record = Record::clone(&record().record);
+    let mut metadata = (**record.metadata.as_ref().expect("given")).clone();
+    metadata.tags = tags(METADATA_ENTRIES_MAX);
+    metadata.services = (1..=16)
+        .map(|n| Service {
+            name: format!("s{n}").parse().expect("valid"),
+            port: n,
+            tags: tags(METADATA_ENTRIES_MAX - 17),
+        })
+        .collect();
+    metadata.maintenance = None;
+    let named = |service: &Service| {
+        let tags = service.tags.keys().map(String::len).sum::<usize>();
+        service.name.as_str().len() + tags
+    };
+    let bytes = metadata.services.iter().map(named).sum::<usize>();
+    let bytes = bytes + metadata.tags.keys().map(String::len).sum::<usize>();
+    let rest = "v".repeat(METADATA_BYTES_MAX - bytes);
+    metadata.tags.insert("0".into(), rest);
+    assert_eq!(metadata.check(), Ok(()), "as much as is allowed");
+    record.metadata = Some(metadata.into());
+    let told = RecordUpdate {
+        record: record.into(),
+        ..self::record()
+    };
+    let message = Message::Values(Values {
+        sender: sender(),
+        records: vec![told].into(),
+    });
+    let frame = encode(cluster(), &message);
+    assert!(frame.len() <= STREAM_FRAME_BYTES_MAX / 2, "{}", frame.len());
+    let decoded = decode(cluster(), &frame, Carrier::Stream);
+    let expected = match message {
+        Message::Values(mut values) => {
+            let mut records = std::mem::take(&mut values.records).into_vec();
+            // Without a lease there is nothing left of one.
+            records[0].lease_left = Duration::ZERO;
+            values.records = records.into();
+            Message::Values(values)
+        }
+        other => other,
+    };
+    assert_eq!(decoded, Ok(expected));
+    let longest = Announcement {
+        name: "n".repeat(63).parse().expect("valid"),
+        address: "[2001:db8::1]:65535".parse().expect("valid"),
+        ..announcement()
+    };
+    assert!(update_bytes(&Update::Announced(longest)) <= 200);
+}
+
 #[test]
 fn an_unknown_status_is_refused() {
     let news = News {
@@ -398,7 +496,7 @@ proptest::proptest! {
     /// Whatever the bytes, decoding ends with a message or an error.
     #[test]
     fn decoding_is_total(
-        kind in 0..32u8,
+        kind in 0..64u8,
         body in proptest::collection::vec(proptest::num::u8::ANY, 0..300),
     ) {
         let mut bytes = encode(cluster(), &messages()[1])[..HEADER_BYTES].to_vec();
@@ -414,7 +512,7 @@ proptest::proptest! {
 
     /// One flipped byte in a good message never makes the decoder panic.
     #[test]
-    fn mutated_messages_decode_or_fail(n in 0..15usize, place in 0..400usize, byte: u8) {
+    fn mutated_messages_decode_or_fail(n in 0..17usize, place in 0..400usize, byte: u8) {
         let mut bytes = encode(cluster(), &messages()[n]);
         let place = place % bytes.len();
         bytes[place] = byte;

@@ -40,6 +40,17 @@ impl Centiseconds {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fingerprint(pub u64);
 
+/// Stands for metadata that is too large for a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MetadataDigest {
+    /// The metadata version.
+    pub version: u32,
+    /// Length of its encoding.
+    pub bytes: u32,
+    /// Hash of its encoding.
+    pub hash: u64,
+}
+
 /// The low 16 bits of a generation: enough to tell two lives of one member apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GenerationLow(pub u16);

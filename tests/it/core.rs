@@ -14,8 +14,8 @@ use rumord::protocol::{
 };
 use rumord::time::Instant;
 use rumord::wire::{
-    self, Age, Carrier, ClusterTag, Gossip, Message, News, PeriodPhase, Ping, ProbeSeq,
-    RecordUpdate, Sender, StatusUpdate, Target, Update,
+    self, Age, Announcement, Carrier, ClusterTag, Gossip, Message, MetadataDigest, News,
+    PeriodPhase, Ping, ProbeSeq, RecordUpdate, Sender, StatusUpdate, Target, Update,
 };
 
 pub const NOW: Instant = Instant::from_nanos(1_000_000_000);
@@ -335,4 +335,76 @@ fn claims_about_others_follow_the_precedence() {
     assert_eq!(tell(Status::Alive, 2), Status::Alive);
     assert_eq!(tell(Status::Left, 2), Status::Left);
     assert_eq!(tell(Status::Dead, 2), Status::Left);
+}
+
+fn announcement(text: &str, port: u16, holder: &str) -> Update {
+    Update::Announced(Announcement {
+        name: name(text),
+        standing: Standing::alive(GENERATION, NodeId(port.into())),
+        version: Version(1),
+        age: Age(0),
+        address: address(port),
+        digest: MetadataDigest {
+            version: 1,
+            bytes: 1000,
+            hash: 7,
+        },
+        holder: name(holder).hash(),
+    })
+}
+
+/// Where streams were opened to after `updates` came as news.
+fn opened(node: &mut Node, updates: Vec<Update>) -> Vec<SocketAddr> {
+    let gossip = Gossip {
+        updates: updates.into(),
+        ..Gossip::default()
+    };
+    let message = Message::News(News {
+        sender: sender("n2", 1),
+        gossip,
+    });
+    let payload = wire::encode(cluster(), &message);
+    let mut outbox = Outbox::new();
+    let from = address(9);
+    let payload = &payload[..];
+    node.handle(NOW, Input::Datagram { from, payload }, &mut outbox);
+    let open = |transmit| match transmit {
+        Transmit::Open { to, .. } => Some(to),
+        _ => None,
+    };
+    outbox.transmits.into_iter().filter_map(open).collect()
+}
+
+/// Whoever can forge a datagram must not make a node open streams at will: few, once, and only to
+/// members.
+#[test]
+fn announcements_open_few_streams_and_none_to_strangers() {
+    let mut node = node();
+    hand(&mut node, &news(vec![record("n2", GENERATION, 2)]));
+    let strange = opened(&mut node, vec![announcement("n3", 3, "nobody")]);
+    assert_eq!(strange, []);
+    assert_eq!(
+        listed(&node),
+        ["n1", "n2", "n3"],
+        "its status waits for nothing"
+    );
+    let many = |from: u16| {
+        let members = from..from + 60;
+        let told = members.map(|n| announcement(&format!("m{n}"), n, "n2"));
+        told.collect::<Vec<_>>()
+    };
+    let first = opened(&mut node, many(100));
+    assert_eq!(first, vec![address(2); 8]);
+    assert_eq!(opened(&mut node, many(100)), [], "known already");
+    assert_eq!(opened(&mut node, many(200)), [], "no place is free");
+    let bad = Update::Announced(Announcement {
+        address: ([0, 0, 0, 0], 1).into(),
+        ..match announcement("n4", 4, "n2") {
+            Update::Announced(told) => told,
+            other => panic!("{other:?}"),
+        }
+    });
+    opened(&mut node, vec![bad]);
+    assert_eq!(rejected(&node, Rejection::Metadata), 1);
+    assert!(!listed(&node).contains(&"n4".to_owned()));
 }

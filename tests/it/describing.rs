@@ -137,3 +137,38 @@ fn a_maintenance_ends_by_itself() {
         assert_eq!(fingerprint(agent), before, "its end changes no table");
     }
 }
+
+/// 64 KiB of tags, as much as a member may have, and one byte more.
+#[test]
+fn as_many_tags_as_there_may_be_are_shown_by_all() {
+    let first = Agent::start("n1", &[]);
+    let join = ["--join", first.gossip.as_str()];
+    let others = ["n2", "n3", "n4"].map(|name| Agent::start(name, &join));
+    for agent in &others {
+        agent.wait_for("four alive", |table| count(table, "alive") == 4);
+    }
+    let value = "v".repeat(64 * 1024 - 3 - 3);
+    assert_eq!(
+        done(&others[0], &["tags", "set", &format!("big={value}")]),
+        "this node has 1 tag\n"
+    );
+    let late = Agent::start("n5", &join);
+    for agent in others.iter().chain([&first, &late]) {
+        agent.wait_for("the tag of n2", |table| {
+            member(table, "n2")["tags"]["big"] == value
+        });
+    }
+    // The next small one passes by it.
+    done(&others[0], &["service", "add", "web", "--port", "80"]);
+    done(&others[1], &["tags", "set", "zone=a"]);
+    for agent in others.iter().chain([&first, &late]) {
+        agent.wait_for("both", |table| {
+            member(table, "n2")["services"][0]["name"] == "web"
+                && member(table, "n3")["tags"]["zone"] == "a"
+        });
+    }
+    let more = rumord(&others[0], &["tags", "set", "one=more"]);
+    assert_eq!(more.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&more.stderr);
+    assert!(stderr.contains("at most 65536 fit"), "{stderr}");
+}

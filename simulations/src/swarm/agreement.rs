@@ -63,6 +63,7 @@ impl Demand {
             if Some(observer.node.fingerprint()) != first {
                 return Err(format!("{} has another table", observer.name));
             }
+            self.reads_the_same(world, id)?;
         }
         Ok(())
     }
@@ -98,6 +99,30 @@ impl Demand {
             "{} shows {} {status}{life}",
             observer.name, subject.name
         ))
+    }
+
+    /// Whether `id` shows of every member what the first shows, and of the core what each member of
+    /// it says of itself.
+    fn reads_the_same(&self, world: &World, id: ProcessId) -> Result<(), String> {
+        let observer = world.process(id);
+        let first = self.core.first().map(|&first| world.process(first));
+        for record in observer.node.records() {
+            let name = &record.name;
+            let owner = self.core.iter().map(|&id| world.process(id));
+            let owner = owner.into_iter().find(|process| process.name == *name);
+            let said = match (owner, first) {
+                (Some(owner), _) => owner.node.own_metadata(),
+                (None, Some(first)) => first
+                    .node
+                    .record_of(name)
+                    .and_then(|record| record.current_metadata()),
+                (None, None) => None,
+            };
+            if record.current_metadata() != said {
+                return Err(format!("{} reads other tags of {name}", observer.name));
+            }
+        }
+        Ok(())
     }
 
     /// Whether it still holds, and nobody of the core was declared dead since `agreed`.

@@ -137,7 +137,7 @@ impl Run<'_> {
     }
 
     /// The process of a slot, if nothing is the matter with it.
-    fn healthy(&self, slot: Slot) -> Option<ProcessId> {
+    pub(super) fn healthy(&self, slot: Slot) -> Option<ProcessId> {
         self.running(slot)
             .filter(|&id| self.world.process(id).condition == Condition::Running)
     }

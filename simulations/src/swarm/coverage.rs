@@ -11,6 +11,7 @@ use rumord::wire::MessageKind;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
+use super::saying::What;
 use crate::network::Dropped;
 use crate::world::World;
 
@@ -105,6 +106,7 @@ impl Coverage {
     pub fn missing(&self) -> Vec<Item> {
         let mut listed: Vec<Item> = Vec::new();
         listed.extend(Fault::WORDS.map(|word| ("fault", word)));
+        listed.extend(What::WORDS.map(|word| ("saying", word)));
         listed.extend(
             MessageKind::ALL
                 .iter()

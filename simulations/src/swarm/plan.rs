@@ -11,6 +11,7 @@ use rumord::protocol::{Config, Schedule};
 
 use super::draw::draw_faults;
 use super::fault::{Fault, Slot, name};
+use super::saying::{Saying, draw_sayings};
 use crate::forks::{Consumer, fork};
 use crate::link::{Bursts, Latency, Link, Loss};
 
@@ -58,6 +59,8 @@ pub struct Plan {
     pub starts: Vec<StartPlan>,
     /// What goes wrong, in the order of time.
     pub faults: Vec<Planned>,
+    /// What nodes say of themselves meanwhile, in the order of time.
+    pub sayings: Vec<Saying>,
     /// When all faults end.
     pub ends: Duration,
     /// The nodes that must agree in the end; the others are down then.
@@ -90,6 +93,7 @@ impl Plan {
             link,
             starts,
             faults,
+            sayings: draw_sayings(seed, nodes, ends),
             ends,
             core: draw_core(nodes, &mut rng),
         }
@@ -136,6 +140,9 @@ impl fmt::Display for Plan {
         }
         for (number, planned) in self.faults.iter().enumerate() {
             writeln!(f, "  #{number} at {:?}: {}", planned.at, planned.fault)?;
+        }
+        for saying in &self.sayings {
+            writeln!(f, "  at {:?}: {saying}", saying.at)?;
         }
         let core: Vec<_> = self.core.iter().map(|&slot| name(slot)).collect();
         write!(f, "  heals at {:?} around {}", self.ends, core.join(" "))

@@ -72,6 +72,7 @@ impl Manner {
 pub(super) enum Action {
     Start(Slot),
     Begin(usize),
+    Say(usize),
     Lift(Vec<RuleId>),
     Stop(ProcessId),
     DeafSlots(Slot, u32),
@@ -146,6 +147,9 @@ impl<'a> Run<'a> {
         for (number, planned) in plan.faults.iter().enumerate() {
             run.plan_at(Instant::ORIGIN + planned.at, Action::Begin(number));
         }
+        for (number, saying) in plan.sayings.iter().enumerate() {
+            run.plan_at(Instant::ORIGIN + saying.at, Action::Say(number));
+        }
         run
     }
 
@@ -176,6 +180,7 @@ impl<'a> Run<'a> {
                 let fault: &Fault = &self.plan.faults[number].fault;
                 self.begin(fault);
             }
+            Action::Say(number) => self.say(number),
             Action::Lift(rules) => rules.into_iter().for_each(|rule| self.world.lift(rule)),
             Action::Stop(id) => self.world.crash(id),
             Action::DeafSlots(slot, left) => self.deafen_again(slot, left),
@@ -193,6 +198,15 @@ impl<'a> Run<'a> {
             ..Start::named(&name(slot)).joining(start.join.iter().map(|&slot| first_address(slot)))
         });
         self.slots[slot] = Some(id);
+    }
+
+    /// A node that runs says something new of itself.
+    fn say(&mut self, number: usize) {
+        let saying = &self.plan.sayings[number];
+        if let Some(id) = self.healthy(saying.slot) {
+            self.world.describe(id, &saying.change(number));
+            self.coverage.count("saying", saying.what.word());
+        }
     }
 
     /// Time passes up to `end`, unless something is found on the way.

@@ -74,11 +74,12 @@ impl Tampering {
             Message::Table(table) => self.rewrite_records(node, &mut table.records),
             Message::Difference(told) => self.rewrite_records(node, &mut told.records),
             Message::Delta(told) => self.rewrite_records(node, &mut told.records),
+            Message::Values(values) => self.rewrite_records(node, &mut values.records),
             _ => {}
         }
     }
 
-    fn rewrite_records(self, node: &Node, told: &mut List<RecordUpdate, 4096>) {
+    fn rewrite_records<const MAX: usize>(self, node: &Node, told: &mut List<RecordUpdate, MAX>) {
         let mut records = std::mem::take(told).into_vec();
         for update in &mut records {
             self.rewrite_record(node, &mut update.record);
@@ -102,6 +103,10 @@ impl Tampering {
                     };
                     let standing = self.rewrite_standing(Some(held), claimed);
                     *told = StatusUpdate::of(told.member, &standing, told.age);
+                }
+                Update::Announced(told) => {
+                    let held = held(node, told.name.hash());
+                    told.standing = self.rewrite_standing(held, told.standing);
                 }
             }
         }

@@ -67,6 +67,26 @@ fn templates(world: &World, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
         last: rng.random(),
         extensions: wire::List::default(),
     };
+    let announced = records.iter().filter_map(|told| {
+        let metadata = told.record.current_metadata()?;
+        Some(wire::Update::Announced(wire::Announcement {
+            name: told.record.name.clone(),
+            standing: told.record.standing,
+            version: told.version,
+            age: told.age,
+            address: metadata.address,
+            digest: wire::metadata_digest(metadata),
+            holder: process.name.hash(),
+        }))
+    });
+    let announced = wire::Gossip {
+        updates: announced.collect::<Vec<_>>().into(),
+        ..Default::default()
+    };
+    let values = wire::Values {
+        sender,
+        records: records[..1].to_vec().into(),
+    };
     let gossip = wire::Gossip {
         updates: records
             .into_iter()
@@ -91,6 +111,11 @@ fn templates(world: &World, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
         wire::Message::Digest(digest),
         wire::Message::Difference(difference),
         wire::Message::Delta(delta),
+        wire::Message::News(wire::News {
+            sender,
+            gossip: announced,
+        }),
+        wire::Message::Values(values),
     ]
     .iter()
     .map(|message| wire::encode(cluster, message))

@@ -19,6 +19,7 @@ const HUBS: &[&str] = &[
     "leaving",
     "periodic",
     "probing",
+    "pulling",
     "receive",
     "remembering",
     "scheduling",

@@ -61,7 +61,7 @@ async fn bad_tags_say_why_and_change_nothing() {
         (r#"["a"]"#, 400, "expected a map"),
         ("", 400, "is empty"),
         ("{", 400, "EOF"),
-        (large.as_str(), 413, "bytes, at most"),
+        (large.as_str(), 413, "70006 bytes, at most 65536"),
         (huge.as_str(), 413, "524288"),
         (&format!("{{{}}}", many.join(", ")), 413, "10000 tags"),
     ] {
