@@ -17,7 +17,10 @@ mod digest;
 mod dissemination;
 mod exchange;
 mod exchanging;
+mod forgetting;
+mod healing;
 mod health;
+mod hold;
 mod input;
 mod join_book;
 mod joining;
@@ -48,6 +51,7 @@ mod table;
 mod timers;
 mod updates;
 mod view;
+mod waking;
 mod wall_clock;
 
 use std::collections::BTreeMap;
@@ -67,6 +71,7 @@ pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
 pub use agreeing::{AgreementState, Laggard};
 pub use config::{Config, ConfigError, Schedule, Spreading};
 pub use conflict::Rival;
+pub use forgetting::Forgetting;
 pub use input::{Bootstrap, Identity, Input, MetadataChange, NodeError};
 pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
@@ -84,7 +89,9 @@ use case::Case;
 use conflict::Conflict;
 use dissemination::{ByteBucket, Dissemination};
 use exchange::Running;
+use forgetting::Stage;
 use health::Health;
+use hold::Hold;
 use join_book::JoinBook;
 use leases::Leases;
 use leaving::Leaving;
@@ -121,6 +128,8 @@ pub enum Life {
     Silent,
     /// Leaves, or has left.
     Leaving,
+    /// Was removed from the cluster, and keeps silent until it begins a new life.
+    Forgotten,
 }
 
 /// What a node keeps about a member that it has exchanged messages with, beside its entry in the
@@ -217,6 +226,15 @@ pub struct Node {
     admissions: BTreeMap<StreamId, Admission>,
     conflict: Conflict,
     leaving: Option<Leaving>,
+    // Removals.
+    forgettings: BTreeMap<NameHash, Stage>,
+    fence_told_at: Instant,
+    /// What comes in before is left over from before this node slept.
+    deaf_until: Instant,
+    // Partitions that heal.
+    /// Who sent the message that is being handled.
+    teller: Option<NameHash>,
+    hold: Hold,
     rngs: Rngs,
     wall: WallClock,
     skew: Skew,
@@ -233,6 +251,8 @@ struct Local {
     raised: bool,
     /// Whether a join address has admitted this node.
     admitted: bool,
+    /// The generation up to which lives of this name were removed, as this node was told.
+    fence: Generation,
     /// Start of the first probe period.
     first_period: Instant,
     periods: u64,
@@ -248,6 +268,7 @@ impl Local {
             node_id: identity.node_id,
             raised: false,
             admitted: false,
+            fence: Generation::default(),
             first_period,
             periods: 0,
             version: 1,
@@ -316,6 +337,11 @@ impl Node {
             admissions: BTreeMap::new(),
             conflict: Conflict::default(),
             leaving: None,
+            forgettings: BTreeMap::new(),
+            fence_told_at: Instant::ORIGIN,
+            deaf_until: Instant::ORIGIN,
+            teller: None,
+            hold: Hold::new(hash, config.heal_hold),
             rngs,
             wall: WallClock::new(now),
             skew: Skew::default(),
@@ -333,12 +359,22 @@ impl Node {
             "time went back from {:?} to {now:?}",
             self.now
         );
+        let overslept = self.has_overslept(now).then(|| now.since(self.now));
         self.now = now;
+        self.teller = None;
+        if let Some(slept) = overslept {
+            self.wake_up(slept, outbox);
+        }
         match input {
+            Input::Datagram { .. } | Input::Request { .. } if self.is_closed().is_some() => {
+                self.turn_away(&input, outbox);
+            }
             Input::Datagram { from, payload } => self.on_datagram(from, payload, outbox),
             Input::Request { stream, frame, .. } => self.on_request(stream, frame, outbox),
             Input::Reply { exchange, frame } => self.on_reply(exchange, frame, outbox),
             Input::StreamClosed { stream } => self.on_stream_closed(stream),
+            Input::Forget { name } => self.on_forget(name, outbox),
+            Input::Return => self.on_return(outbox),
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
             Input::Deadline => self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
@@ -351,6 +387,7 @@ impl Node {
         self.arm_push();
         self.arm_agreement();
         self.arm_settle();
+        self.arm_hold();
     }
 
     /// When [`Input::Deadline`] is next wanted. There always is a next deadline.

@@ -21,7 +21,7 @@ use super::joins::{Joined, Joins, Lookup};
 use super::options::{Observer, Options};
 use super::publish::Publisher;
 use super::resolve::Family;
-use super::sockets::Sockets;
+use super::sockets::{Sockets, drop_waiting};
 use super::store::Store;
 use super::{inbound, outbound};
 use crate::protocol::{Event, ExchangeId, Input, Node, Outbox, StreamId, Transmit};
@@ -167,6 +167,9 @@ impl Driver {
                 return;
             }
             let wake = self.wait(&mut commands).await;
+            if self.core.has_overslept(self.clock.now()) {
+                self.drop_backlog();
+            }
             self.on_wake(wake);
             // What has been received goes before timers, whatever woke the loop.
             self.receive_batch();
@@ -205,6 +208,18 @@ impl Driver {
         self.wall_clock_at = now + WALL_CLOCK_PERIOD;
     }
 
+    /// After a long sleep what waits in the sockets is older than the core's table was: it would
+    /// bring back members that all others have forgotten. What is under way in tasks and in the
+    /// kernel's queue of connections the core turns away.
+    fn drop_backlog(&mut self) {
+        drop_waiting(&self.udp, &mut self.buffer);
+        while let Ok(input) = self.streams.try_recv() {
+            if let StreamInput::Closed { stream } | StreamInput::Request { stream, .. } = input {
+                self.answers.remove(&stream);
+            }
+        }
+    }
+
     async fn wait(&mut self, commands: &mut mpsc::Receiver<Command>) -> Wake {
         let sleep = self.sleep_until_due();
         tokio::select! {
@@ -238,7 +253,18 @@ impl Driver {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Join { addresses, reply } => self.joins.look_up(addresses, reply),
+            Command::Join { addresses, reply } => {
+                // A node that was forgotten comes back by being told to join again.
+                self.core
+                    .handle(self.clock.now(), Input::Return, &mut self.outbox);
+                self.joins.look_up(addresses, reply);
+            }
+            Command::Forget { name, reply } => {
+                let input = Input::Forget { name: &name };
+                self.core.handle(self.clock.now(), input, &mut self.outbox);
+                // An error means that the caller has gone.
+                let _ = reply.send(self.core.forgetting(&name));
+            }
             Command::AwaitAgreement { length, pause } => {
                 let input = Input::AwaitAgreement { length, pause };
                 self.core.handle(self.clock.now(), input, &mut self.outbox);
@@ -391,6 +417,7 @@ impl Driver {
                 self.events.append(SystemTime::now(), what);
             }
             Event::MetadataSet(_)
+            | Event::StartedOver { .. }
             | Event::ProbeAnswered(_)
             | Event::Late(_)
             | Event::ClockSkew { .. } => {}

@@ -107,6 +107,16 @@ pub enum Input<'a> {
         /// The pause between two messages of a node; 200 ms are enough, 50 ms to 1 s are used.
         pause: Duration,
     },
+    /// Remove a member for good. How far that has come, [`Node::forgetting`] says.
+    ///
+    /// [`Node::forgetting`]: super::Node::forgetting
+    Forget {
+        /// Which.
+        name: &'a NodeName,
+    },
+    /// This node, which was forgotten, is to come back with a new generation. Ignored by one that
+    /// was not.
+    Return,
     /// What the wall clock shows; at the start and after each step of it.
     WallClock {
         /// Since the unix epoch.
