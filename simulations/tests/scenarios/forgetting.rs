@@ -19,12 +19,12 @@ fn forget(world: &mut World, asked: ProcessId, whom: ProcessId) -> Forgetting {
     world.process(asked).node.forgetting(&name)
 }
 
-/// Whether nobody but itself lists `whom`.
+/// Whether nobody who is a member lists `whom`.
 fn is_gone(world: &World, whom: ProcessId) -> bool {
     let name = &world.process(whom).name;
     world
         .up()
-        .filter(|observer| observer.name != *name)
+        .filter(|observer| observer.name != *name && !observer.node.state().forgotten)
         .all(|observer| observer.node.status_of(name).is_none())
 }
 
