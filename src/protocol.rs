@@ -26,6 +26,7 @@ mod join_book;
 mod joining;
 mod leases;
 mod leaving;
+mod local;
 mod loss;
 mod outbox;
 mod periodic;
@@ -60,12 +61,9 @@ use std::time::Duration;
 
 use rand::Rng;
 
-use crate::member::{
-    Generation, HeartbeatState, Metadata, NameHash, NodeId, NodeName, Record, Standing, Version,
-    WireRange,
-};
+use crate::member::{HeartbeatState, NameHash, Standing, Version};
 use crate::time::Instant;
-use crate::wire::{self, Age, ClusterTag, RecordUpdate};
+use crate::wire::ClusterTag;
 
 pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
 pub use agreeing::{AgreementState, Laggard};
@@ -95,6 +93,7 @@ use hold::Hold;
 use join_book::JoinBook;
 use leases::Leases;
 use leaving::Leaving;
+use local::Local;
 use loss::MissEstimate;
 use probe::ProbeBook;
 use remembered::MemoryBook;
@@ -241,41 +240,6 @@ pub struct Node {
     stats: Stats,
 }
 
-/// What a node knows of itself beside its record.
-struct Local {
-    name: NodeName,
-    hash: NameHash,
-    generation: Generation,
-    node_id: NodeId,
-    /// Whether the generation was raised once already past an earlier life.
-    raised: bool,
-    /// Whether a join address has admitted this node.
-    admitted: bool,
-    /// The generation up to which lives of this name were removed, as this node was told.
-    fence: Generation,
-    /// Start of the first probe period.
-    first_period: Instant,
-    periods: u64,
-    version: u64,
-}
-
-impl Local {
-    fn new(identity: Identity, first_period: Instant) -> Self {
-        Local {
-            hash: identity.name.hash(),
-            name: identity.name,
-            generation: identity.generation,
-            node_id: identity.node_id,
-            raised: false,
-            admitted: false,
-            fence: Generation::default(),
-            first_period,
-            periods: 0,
-            version: 1,
-        }
-    }
-}
-
 impl Node {
     /// A node that starts at `now`. All its random choices follow from `rng_seed`.
     ///
@@ -289,7 +253,7 @@ impl Node {
         now: Instant,
     ) -> Result<Self, NodeError> {
         config.check()?;
-        let told = own_record(&identity);
+        let told = identity.record();
         if let Some(metadata) = &told.record.metadata {
             metadata.check()?;
         }
@@ -306,7 +270,12 @@ impl Node {
                 Bootstrap::Alone => Life::Ready,
                 Bootstrap::Join => Life::Joining,
             },
-            local: Local::new(identity, first_period),
+            local: Local::new(
+                identity.name,
+                identity.generation,
+                identity.node_id,
+                first_period,
+            ),
             now,
             table,
             contacts: BTreeMap::new(),
@@ -453,33 +422,5 @@ impl Node {
             Some(entry) => entry.record.standing,
             None => Standing::alive(self.local.generation, self.local.node_id),
         }
-    }
-}
-
-/// The record with which a node starts.
-fn own_record(identity: &Identity) -> RecordUpdate {
-    let metadata = Metadata {
-        generation: identity.generation,
-        node_id: identity.node_id,
-        version: 0,
-        address: identity.address,
-        tags: identity.tags.clone(),
-        services: identity.services.clone(),
-        wire: WireRange {
-            min: wire::VERSION,
-            max: wire::VERSION,
-        },
-        maintenance: None,
-    };
-    let record = Record {
-        name: identity.name.clone(),
-        standing: Standing::alive(identity.generation, identity.node_id),
-        metadata: Some(metadata.into()),
-    };
-    RecordUpdate {
-        record: record.into(),
-        version: Version(1),
-        age: Age(0),
-        lease_left: Duration::ZERO,
     }
 }

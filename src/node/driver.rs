@@ -5,7 +5,6 @@ mod describing;
 use std::collections::HashMap;
 use std::future::pending;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +16,7 @@ use tokio::time::{Sleep, sleep};
 use super::clock::{Clock, WallClock};
 use super::event_log::{EventLog, Logged};
 use super::handle::{Command, LeaveReport};
+use super::inbound::StreamInput;
 use super::joins::{Joined, Joins, Lookup};
 use super::options::{Observer, Options};
 use super::publish::Publisher;
@@ -24,7 +24,7 @@ use super::resolve::Family;
 use super::sockets::{Sockets, drop_waiting};
 use super::store::Store;
 use super::{inbound, outbound};
-use crate::protocol::{Event, ExchangeId, Input, Node, Outbox, StreamId, Transmit};
+use crate::protocol::{Event, Input, Node, Outbox, StreamId, Transmit};
 use crate::time::Instant;
 
 /// Datagrams received in one wake-up before timers get their turn: a flood cannot starve them, and
@@ -41,31 +41,6 @@ const STREAM_INPUTS_MAX: usize = 256;
 const OUTBOUND_MAX: usize = 64;
 /// How often the wall clock is looked at.
 const WALL_CLOCK_PERIOD: Duration = Duration::from_secs(5);
-
-/// What the tasks that serve streams tell the driver.
-#[derive(Debug)]
-pub(super) enum StreamInput {
-    /// A peer has opened a stream; its answer goes to `reply`.
-    Opened {
-        stream: StreamId,
-        reply: oneshot::Sender<Vec<Vec<u8>>>,
-    },
-    /// A frame of a peer's request.
-    Request {
-        stream: StreamId,
-        from: SocketAddr,
-        frame: Vec<u8>,
-    },
-    /// A peer's stream is closed.
-    Closed { stream: StreamId },
-    /// A frame that answers a request of this node.
-    Reply {
-        exchange: ExchangeId,
-        frame: Vec<u8>,
-    },
-    /// A stream of this node has ended.
-    Ended { exchange: ExchangeId },
-}
 
 /// Why the loop woke.
 enum Wake {
@@ -208,9 +183,7 @@ impl Driver {
         self.wall_clock_at = now + WALL_CLOCK_PERIOD;
     }
 
-    /// After a long sleep what waits in the sockets is older than the core's table was: it would
-    /// bring back members that all others have forgotten. What is under way in tasks and in the
-    /// kernel's queue of connections the core turns away.
+    /// After a long sleep what waits in the sockets is older than all others' tombstones.
     fn drop_backlog(&mut self) {
         drop_waiting(&self.udp, &mut self.buffer);
         while let Ok(input) = self.streams.try_recv() {
