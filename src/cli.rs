@@ -6,6 +6,7 @@ mod client;
 mod completions;
 mod config;
 mod dev;
+mod forget;
 mod info;
 mod join;
 mod leave;
@@ -63,6 +64,8 @@ enum Command {
     Info(info::Arguments),
     /// Join a cluster through the address of any of its members
     Join(join::Arguments),
+    /// Remove a member for good, cluster-wide; one that runs is asked first, and stays
+    Forget(forget::Arguments),
     /// Leave the cluster gracefully and stop the daemon
     Leave(leave::Arguments),
     /// Set or remove tags of this node, until the daemon ends
@@ -180,6 +183,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Members(arguments) => members::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Join(arguments) => join::run(&arguments),
+        Command::Forget(arguments) => forget::run(&arguments),
         Command::Leave(arguments) => leave::run(&arguments),
         Command::Tags(command) => tags::run(&command),
         Command::Service(command) => service::run(&command),

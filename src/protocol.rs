@@ -17,12 +17,16 @@ mod digest;
 mod dissemination;
 mod exchange;
 mod exchanging;
+mod forgetting;
+mod healing;
 mod health;
+mod hold;
 mod input;
 mod join_book;
 mod joining;
 mod leases;
 mod leaving;
+mod local;
 mod loss;
 mod outbox;
 mod periodic;
@@ -50,6 +54,7 @@ mod table;
 mod timers;
 mod updates;
 mod view;
+mod waking;
 mod wall_clock;
 
 use std::collections::BTreeMap;
@@ -58,17 +63,15 @@ use std::time::Duration;
 
 use rand::Rng;
 
-use crate::member::{
-    Generation, HeartbeatState, Metadata, NameHash, NodeId, NodeName, Record, Standing, Version,
-    WireRange,
-};
+use crate::member::{HeartbeatState, NameHash, Standing, Version};
 use crate::time::Instant;
-use crate::wire::{self, Age, ClusterTag, RecordUpdate};
+use crate::wire::ClusterTag;
 
 pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
 pub use agreeing::{AgreementState, Laggard};
 pub use config::{Config, ConfigError, Schedule, Spreading};
 pub use conflict::Rival;
+pub use forgetting::Forgetting;
 pub use input::{Bootstrap, Identity, Input, MetadataChange, NodeError};
 pub use outbox::{
     Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
@@ -86,9 +89,12 @@ use case::Case;
 use conflict::Conflict;
 use dissemination::{ByteBucket, Dissemination};
 use exchange::Running;
+use forgetting::Stage;
 use health::Health;
+use hold::Hold;
 use join_book::JoinBook;
 use leaving::Leaving;
+use local::Local;
 use loss::MissEstimate;
 use probe::ProbeBook;
 use pulling::MetadataBook;
@@ -123,6 +129,8 @@ pub enum Life {
     Silent,
     /// Leaves, or has left.
     Leaving,
+    /// Was removed from the cluster, and keeps silent until it begins a new life.
+    Forgotten,
 }
 
 /// What a node keeps about a member that it has exchanged messages with, beside its entry in the
@@ -218,42 +226,19 @@ pub struct Node {
     admissions: BTreeMap<StreamId, Admission>,
     conflict: Conflict,
     leaving: Option<Leaving>,
+    // Removals.
+    forgettings: BTreeMap<NameHash, Stage>,
+    fence_told_at: Instant,
+    /// What comes in before is left over from before this node slept.
+    deaf_until: Instant,
+    // Partitions that heal.
+    /// Who sent the message that is being handled.
+    teller: Option<NameHash>,
+    hold: Hold,
     rngs: Rngs,
     wall: WallClock,
     skew: Skew,
     stats: Stats,
-}
-
-/// What a node knows of itself beside its record.
-struct Local {
-    name: NodeName,
-    hash: NameHash,
-    generation: Generation,
-    node_id: NodeId,
-    /// Whether the generation was raised once already past an earlier life.
-    raised: bool,
-    /// Whether a join address has admitted this node.
-    admitted: bool,
-    /// Start of the first probe period.
-    first_period: Instant,
-    periods: u64,
-    version: u64,
-}
-
-impl Local {
-    fn new(identity: Identity, first_period: Instant) -> Self {
-        Local {
-            hash: identity.name.hash(),
-            name: identity.name,
-            generation: identity.generation,
-            node_id: identity.node_id,
-            raised: false,
-            admitted: false,
-            first_period,
-            periods: 0,
-            version: 1,
-        }
-    }
 }
 
 impl Node {
@@ -269,7 +254,7 @@ impl Node {
         now: Instant,
     ) -> Result<Self, NodeError> {
         config.check()?;
-        let told = own_record(&identity);
+        let told = identity.record();
         if let Some(metadata) = &told.record.metadata {
             metadata.check()?;
         }
@@ -286,7 +271,12 @@ impl Node {
                 Bootstrap::Alone => Life::Ready,
                 Bootstrap::Join => Life::Joining,
             },
-            local: Local::new(identity, first_period),
+            local: Local::new(
+                identity.name,
+                identity.generation,
+                identity.node_id,
+                first_period,
+            ),
             now,
             table,
             contacts: BTreeMap::new(),
@@ -317,6 +307,11 @@ impl Node {
             admissions: BTreeMap::new(),
             conflict: Conflict::default(),
             leaving: None,
+            forgettings: BTreeMap::new(),
+            fence_told_at: Instant::ORIGIN,
+            deaf_until: Instant::ORIGIN,
+            teller: None,
+            hold: Hold::new(hash, config.heal_hold),
             rngs,
             wall: WallClock::new(now),
             skew: Skew::default(),
@@ -334,12 +329,22 @@ impl Node {
             "time went back from {:?} to {now:?}",
             self.now
         );
+        let overslept = self.has_overslept(now).then(|| now.since(self.now));
         self.now = now;
+        self.teller = None;
+        if let Some(slept) = overslept {
+            self.wake_up(slept, outbox);
+        }
         match input {
+            Input::Datagram { .. } | Input::Request { .. } if self.is_closed().is_some() => {
+                self.turn_away(&input, outbox);
+            }
             Input::Datagram { from, payload } => self.on_datagram(from, payload, outbox),
             Input::Request { stream, frame, .. } => self.on_request(stream, frame, outbox),
             Input::Reply { exchange, frame } => self.on_reply(exchange, frame, outbox),
             Input::StreamClosed { stream } => self.on_stream_closed(stream),
+            Input::Forget { name } => self.on_forget(name, outbox),
+            Input::Return => self.on_return(outbox),
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
             Input::Deadline => self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
@@ -352,6 +357,7 @@ impl Node {
         self.arm_push();
         self.arm_agreement();
         self.arm_settle();
+        self.arm_hold();
     }
 
     /// When [`Input::Deadline`] is next wanted. There always is a next deadline.
@@ -417,33 +423,5 @@ impl Node {
             Some(entry) => entry.record.standing,
             None => Standing::alive(self.local.generation, self.local.node_id),
         }
-    }
-}
-
-/// The record with which a node starts.
-fn own_record(identity: &Identity) -> RecordUpdate {
-    let metadata = Metadata {
-        generation: identity.generation,
-        node_id: identity.node_id,
-        version: 0,
-        address: identity.address,
-        tags: identity.tags.clone(),
-        services: identity.services.clone(),
-        wire: WireRange {
-            min: wire::VERSION,
-            max: wire::VERSION,
-        },
-        maintenance: None,
-    };
-    let record = Record {
-        name: identity.name.clone(),
-        standing: Standing::alive(identity.generation, identity.node_id),
-        metadata: Some(metadata.into()),
-    };
-    RecordUpdate {
-        record: record.into(),
-        version: Version(1),
-        age: Age(0),
-        lease_left: Duration::ZERO,
     }
 }

@@ -8,6 +8,7 @@ mod control;
 mod event_stream;
 mod events;
 mod filter;
+mod forget;
 mod guard;
 mod health;
 mod maintenance;
@@ -40,10 +41,11 @@ use self::event_stream::STREAMS_MAX;
 use self::guard::{Hosts, admit, admit_write};
 use self::problem::Problem;
 use super::telemetry::Metrics;
+use crate::member::NodeName;
 use crate::node::{
     DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, Node, Snapshot, Stopped,
 };
-use crate::protocol::MetadataChange;
+use crate::protocol::{Forgetting, MetadataChange};
 
 pub(crate) use self::control::refusal;
 pub use self::guard::Writes;
@@ -72,6 +74,8 @@ pub trait Membership: Send + Sync + 'static {
     fn events(&self) -> EventLog;
     /// Contacts `addresses` and waits for every one's answer.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>>;
+    /// Removes a member for good, and says how far that has come.
+    fn forget(&self, name: NodeName) -> Pending<Result<Forgetting, Stopped>>;
     /// Leaves, and stops the node.
     fn leave(&self) -> Pending<Result<LeaveReport, Stopped>>;
     /// Changes what the node says of itself.
@@ -107,6 +111,11 @@ impl Membership for Node {
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
         let node = self.clone();
         Box::pin(async move { node.join(addresses).await })
+    }
+
+    fn forget(&self, name: NodeName) -> Pending<Result<Forgetting, Stopped>> {
+        let node = self.clone();
+        Box::pin(async move { node.forget(name).await })
     }
 
     fn leave(&self) -> Pending<Result<LeaveReport, Stopped>> {
@@ -215,6 +224,11 @@ fn routes(app: &App) -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
         ("get", "/v1/members/{name}", get(members::one)),
         ("get", "/v1/events", get(events::list)),
         ("get", "/v1/events/{id}", get(events::one)),
+        (
+            "delete",
+            "/v1/members/{name}",
+            change(delete(forget::forget)),
+        ),
         ("get", "/v1/self", get(this_node::show)),
         ("get", "/v1/self/tags", get(metadata::tags)),
         ("put", "/v1/self/tags", put_tags),

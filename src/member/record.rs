@@ -76,13 +76,15 @@ impl Record {
         }
     }
 
-    /// The self-description, if the life that the standing speaks of has sent one.
+    /// The self-description, if the life that the standing speaks of has sent one and was not
+    /// forgotten: what is left of a removed member is its name.
     #[must_use]
     pub fn current_metadata(&self) -> Option<&Arc<Metadata>> {
         let instance = self.standing.instance();
         self.metadata
             .as_ref()
             .filter(|metadata| (metadata.generation, metadata.node_id) == instance)
+            .filter(|_| !self.standing.forgotten)
     }
 }
 
@@ -171,6 +173,45 @@ mod tests {
             prop_assert_eq!(&join(&merged, &b), &merged);
             prop_assert_eq!(&join(&merged, &a), &merged);
             prop_assert!(merged.standing >= a.standing && merged.standing >= b.standing);
+        }
+    }
+
+    /// moby/moby#47728, PR#50342: leave, join and a change in quick succession were taken in another
+    /// order by a peer, which then ignored the living for ever.
+    #[test]
+    fn a_leave_a_return_and_a_change_come_in_any_order() {
+        let said = |version| Metadata {
+            generation: Generation(2),
+            node_id: NodeId(1),
+            version,
+            address: "127.0.0.1:1".parse().expect("valid"),
+            tags: Tags::new(),
+            services: Vec::new(),
+            maintenance: None,
+            wire: WireRange { min: 1, max: 1 },
+        };
+        let claim = |standing, metadata: Option<Metadata>| Record {
+            name: "n1".parse().expect("valid"),
+            standing,
+            metadata: metadata.map(Arc::new),
+        };
+        let first = Standing::alive(Generation(1), NodeId(1));
+        let second = Standing::alive(Generation(2), NodeId(1));
+        let claims = [
+            claim(first, None),
+            claim(first.with_status(Status::Left), None),
+            claim(first.with_status(Status::Left).forgotten(), None),
+            claim(second, Some(said(0))),
+            claim(second, Some(said(5))),
+        ];
+        let newest = claim(second, Some(said(5)));
+        for order in 0..claims.len().pow(5) {
+            // The digits of the number, so that every order and every omission in front is tried.
+            let mut merged = claims[4].clone();
+            for place in 0..5u32 {
+                merged.merge(&claims[order / claims.len().pow(place) % claims.len()]);
+            }
+            assert_eq!(merged, newest);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Restart numbers, statuses, and the order between two claims about one member.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// How far an incarnation may run ahead of the last one seen of a life.
@@ -111,11 +112,12 @@ impl fmt::Display for Status {
 
 /// One claim about a member, in the order that decides between two of them.
 ///
-/// The derived order *is* the precedence function: the larger standing wins. Field by field:
+/// The order *is* the precedence function: the larger standing wins. Part by part:
 /// a later life beats every claim about an earlier one; a removal (`forgotten`) stands above
 /// every refutation of its generation; `strikes` counts evictions for being lossy, which the owner
 /// alone may match; the instance breaks the tie between two processes that chose one generation;
-/// the incarnation is the owner's refutation; the status decides the rest.
+/// who has left stays so, whatever its life is said to have refuted before; the incarnation is the
+/// owner's refutation; the status decides the rest.
 ///
 /// ```
 /// use rumord::member::{Generation, Incarnation, Standing, Status};
@@ -124,11 +126,11 @@ impl fmt::Display for Status {
 /// let refuted = Standing { incarnation: Incarnation(1), ..alive };
 /// assert!(suspect > alive && refuted > suspect);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Standing {
     /// Which life of the name.
     pub generation: Generation,
-    /// Whether an operator removed the member for good.
+    /// Whether an operator removed the member for good. Its status then is `Left`.
     pub forgotten: bool,
     /// How many times this life was evicted for losing packets.
     pub strikes: u16,
@@ -160,10 +162,45 @@ impl Standing {
         Standing { status, ..self }
     }
 
+    /// The same life removed for good.
+    #[must_use]
+    pub const fn forgotten(self) -> Self {
+        Standing {
+            forgotten: true,
+            status: Status::Left,
+            ..self
+        }
+    }
+
+    /// What decides between two claims, most important first.
+    const fn precedence(&self) -> (Generation, bool, u16, NodeId, bool, Incarnation, Status) {
+        (
+            self.generation,
+            self.forgotten,
+            self.strikes,
+            self.node_id,
+            matches!(self.status, Status::Left),
+            self.incarnation,
+            self.status,
+        )
+    }
+
     /// The (generation, process) this claim speaks of.
     #[must_use]
     pub const fn instance(&self) -> (Generation, NodeId) {
         (self.generation, self.node_id)
+    }
+}
+
+impl Ord for Standing {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.precedence().cmp(&other.precedence())
+    }
+}
+
+impl PartialOrd for Standing {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -187,9 +224,12 @@ mod tests {
             standing(1, 0, Alive),
             standing(1, 0, Suspect),
             standing(1, 0, Dead),
-            standing(1, 0, Left),
             standing(1, 1, Alive),
             standing(1, 1, Suspect),
+            standing(1, 2, Alive),
+            // Who has left never refutes.
+            standing(1, 0, Left),
+            standing(1, 1, Left),
             Standing {
                 node_id: NodeId(10),
                 ..standing(1, 0, Alive)
@@ -199,9 +239,10 @@ mod tests {
                 ..standing(1, 0, Alive)
             },
             Standing {
-                forgotten: true,
-                ..standing(1, 0, Alive)
+                strikes: 1,
+                ..standing(1, 0, Left)
             },
+            standing(1, 0, Alive).forgotten(),
             standing(2, 0, Alive),
         ];
         for pair in ascending.windows(2) {

@@ -5,7 +5,6 @@ mod describing;
 use std::collections::HashMap;
 use std::future::pending;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,14 +16,15 @@ use tokio::time::{Sleep, sleep};
 use super::clock::{Clock, WallClock};
 use super::event_log::{EventLog, Logged};
 use super::handle::{Command, LeaveReport};
+use super::inbound::StreamInput;
 use super::joins::{Joined, Joins, Lookup};
 use super::options::{Observer, Options};
 use super::publish::Publisher;
 use super::resolve::Family;
-use super::sockets::Sockets;
+use super::sockets::{Sockets, drop_waiting};
 use super::store::Store;
 use super::{inbound, outbound};
-use crate::protocol::{Event, ExchangeId, Input, Node, Outbox, StreamId, Transmit};
+use crate::protocol::{Event, Input, Node, Outbox, StreamId, Transmit};
 use crate::time::Instant;
 
 /// Datagrams received in one wake-up before timers get their turn: a flood cannot starve them, and
@@ -41,31 +41,6 @@ const STREAM_INPUTS_MAX: usize = 256;
 const OUTBOUND_MAX: usize = 64;
 /// How often the wall clock is looked at.
 const WALL_CLOCK_PERIOD: Duration = Duration::from_secs(5);
-
-/// What the tasks that serve streams tell the driver.
-#[derive(Debug)]
-pub(super) enum StreamInput {
-    /// A peer has opened a stream; its answer goes to `reply`.
-    Opened {
-        stream: StreamId,
-        reply: oneshot::Sender<Vec<Vec<u8>>>,
-    },
-    /// A frame of a peer's request.
-    Request {
-        stream: StreamId,
-        from: SocketAddr,
-        frame: Vec<u8>,
-    },
-    /// A peer's stream is closed.
-    Closed { stream: StreamId },
-    /// A frame that answers a request of this node.
-    Reply {
-        exchange: ExchangeId,
-        frame: Vec<u8>,
-    },
-    /// A stream of this node has ended.
-    Ended { exchange: ExchangeId },
-}
 
 /// Why the loop woke.
 enum Wake {
@@ -167,6 +142,9 @@ impl Driver {
                 return;
             }
             let wake = self.wait(&mut commands).await;
+            if self.core.has_overslept(self.clock.now()) {
+                self.drop_backlog();
+            }
             self.on_wake(wake);
             // What has been received goes before timers, whatever woke the loop.
             self.receive_batch();
@@ -205,6 +183,16 @@ impl Driver {
         self.wall_clock_at = now + WALL_CLOCK_PERIOD;
     }
 
+    /// After a long sleep what waits in the sockets is older than all others' tombstones.
+    fn drop_backlog(&mut self) {
+        drop_waiting(&self.udp, &mut self.buffer);
+        while let Ok(input) = self.streams.try_recv() {
+            if let StreamInput::Closed { stream } | StreamInput::Request { stream, .. } = input {
+                self.answers.remove(&stream);
+            }
+        }
+    }
+
     async fn wait(&mut self, commands: &mut mpsc::Receiver<Command>) -> Wake {
         let sleep = self.sleep_until_due();
         tokio::select! {
@@ -238,7 +226,18 @@ impl Driver {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Join { addresses, reply } => self.joins.look_up(addresses, reply),
+            Command::Join { addresses, reply } => {
+                // A node that was forgotten comes back by being told to join again.
+                self.core
+                    .handle(self.clock.now(), Input::Return, &mut self.outbox);
+                self.joins.look_up(addresses, reply);
+            }
+            Command::Forget { name, reply } => {
+                let input = Input::Forget { name: &name };
+                self.core.handle(self.clock.now(), input, &mut self.outbox);
+                // An error means that the caller has gone.
+                let _ = reply.send(self.core.forgetting(&name));
+            }
             Command::AwaitAgreement { length, pause } => {
                 let input = Input::AwaitAgreement { length, pause };
                 self.core.handle(self.clock.now(), input, &mut self.outbox);
@@ -391,6 +390,7 @@ impl Driver {
                 self.events.append(SystemTime::now(), what);
             }
             Event::MetadataSet(_)
+            | Event::StartedOver { .. }
             | Event::ProbeAnswered(_)
             | Event::Late(_)
             | Event::ClockSkew { .. } => {}

@@ -9,8 +9,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::event_log::EventLog;
 use super::snapshot::Snapshot;
-use crate::member::{Generation, MetadataError};
-use crate::protocol::{JoinOutcome, MetadataChange, MetadataOutcome};
+use crate::member::{Generation, MetadataError, NodeName};
+use crate::protocol::{Forgetting, JoinOutcome, MetadataChange, MetadataOutcome};
 
 /// The node has stopped; the handle only shows its last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -92,6 +92,10 @@ pub(super) enum Command {
         addresses: Vec<String>,
         reply: oneshot::Sender<Vec<JoinResult>>,
     },
+    Forget {
+        name: NodeName,
+        reply: oneshot::Sender<Forgetting>,
+    },
     Leave {
         reply: oneshot::Sender<LeaveReport>,
     },
@@ -139,7 +143,7 @@ impl Node {
 
     /// Contacts `addresses` (each an IP address or DNS name with or without a port, or a service's
     /// name, which begins with `_`) and waits until every one has answered or failed. Those that
-    /// failed are retried in the background.
+    /// failed are retried in the background. A node that was forgotten begins a new life by it.
     ///
     /// # Errors
     /// [`Stopped`] when the node has stopped.
@@ -147,6 +151,21 @@ impl Node {
         let (reply, answer) = oneshot::channel();
         self.commands
             .send(Command::Join { addresses, reply })
+            .await
+            .map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// Removes the member `name` for good, cluster-wide; says how far that has come. Asked again,
+    /// through any node, the answer is how far it has come since. A member that is held alive is
+    /// asked first whether it runs.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the node has stopped.
+    pub async fn forget(&self, name: NodeName) -> Result<Forgetting, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands
+            .send(Command::Forget { name, reply })
             .await
             .map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)

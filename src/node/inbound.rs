@@ -15,9 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::driver::StreamInput;
 use super::outbound::{read_frame, write_frames};
-use crate::protocol::StreamId;
+use crate::protocol::{ExchangeId, StreamId};
 
 /// Streams served at a time; a further one takes the place of one whose request is overdue.
 const STREAMS_MAX: usize = 256;
@@ -69,6 +68,31 @@ impl Unread {
             tracing::debug!(?stream, "a stream is cut to make room");
         }
     }
+}
+
+/// What the tasks that serve streams tell the driver.
+#[derive(Debug)]
+pub(super) enum StreamInput {
+    /// A peer has opened a stream; its answer goes to `reply`.
+    Opened {
+        stream: StreamId,
+        reply: oneshot::Sender<Vec<Vec<u8>>>,
+    },
+    /// A frame of a peer's request.
+    Request {
+        stream: StreamId,
+        from: SocketAddr,
+        frame: Vec<u8>,
+    },
+    /// A peer's stream is closed.
+    Closed { stream: StreamId },
+    /// A frame that answers a request of this node.
+    Reply {
+        exchange: ExchangeId,
+        frame: Vec<u8>,
+    },
+    /// A stream of this node has ended.
+    Ended { exchange: ExchangeId },
 }
 
 /// Accepts streams for as long as the driver listens.

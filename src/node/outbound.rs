@@ -10,7 +10,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::driver::StreamInput;
+use super::inbound::StreamInput;
 use crate::protocol::ExchangeId;
 use crate::wire::STREAM_FRAME_BYTES_MAX;
 

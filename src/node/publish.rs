@@ -180,6 +180,9 @@ impl Publisher {
 fn readiness(state: &NodeState) -> Readiness {
     match state {
         NodeState { leaving: true, .. } => Readiness::Leaving,
+        NodeState {
+            forgotten: true, ..
+        } => Readiness::Forgotten,
         NodeState { ready: true, .. } => Readiness::Ready,
         NodeState {
             rival: Some(Rival { prevails: true, .. }),

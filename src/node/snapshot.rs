@@ -142,4 +142,6 @@ pub enum Readiness {
     Ready,
     /// Leaves, or has left.
     Leaving,
+    /// Was removed from the cluster, and keeps silent until it is told to join, or restarted.
+    Forgotten,
 }

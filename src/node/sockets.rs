@@ -10,6 +10,8 @@ use super::options::StartError;
 
 /// Kernel buffer wished for datagrams in each direction; what the system grants is enough.
 const BUFFER_BYTES: usize = 2 * 1024 * 1024;
+/// Datagrams dropped at a time: more than the largest kernel buffer holds.
+const WAITING_MAX: usize = 1 << 20;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 256;
 /// With port 0, how many free UDP ports are tried until their TCP port is free too.
@@ -37,6 +39,16 @@ impl Sockets {
         }
         let source = last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
         Err(StartError::Bind { address, source })
+    }
+}
+
+/// Drops the datagrams that wait in `udp`.
+pub(super) fn drop_waiting(udp: &UdpSocket, buffer: &mut [u8]) {
+    for _ in 0..WAITING_MAX {
+        match udp.try_recv_from(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 

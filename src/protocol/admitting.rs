@@ -179,7 +179,11 @@ impl Node {
         if let Some(held) = self.table.get(member) {
             let elsewhere = is_elsewhere(&held.record, &joiner.record);
             let held = held.record.standing;
-            let same_life = held.instance() == claimed.instance() && !held.forgotten && !elsewhere;
+            if held.forgotten && held.generation >= claimed.generation {
+                self.refuse(stream, RefusalCode::FORGOTTEN, Some(member), out);
+                return;
+            }
+            let same_life = held.instance() == claimed.instance() && !elsewhere;
             if held.generation >= claimed.generation && !same_life {
                 self.supersede(stream, held.generation, out);
                 return;

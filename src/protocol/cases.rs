@@ -328,7 +328,7 @@ impl Node {
         self.send_accusation(member, out);
     }
 
-    fn evidence(&self, rule: &'static str, member: NameHash) -> Evidence {
+    pub(super) fn evidence(&self, rule: &'static str, member: NameHash) -> Evidence {
         let case = self.cases.get(&member);
         Evidence {
             rule: rule.into(),
@@ -426,6 +426,7 @@ impl Node {
             .collect();
         for member in members {
             self.table.set_isolated_verdict(member, false);
+            self.hold.note_return(member, self.now);
         }
         self.emit_isolation("contact-regained", out);
     }

@@ -59,6 +59,10 @@ pub struct Config {
     pub datagram_bytes_max: usize,
     /// Heartbeats of other members that ride on each ping and ack. 0 to 32.
     pub heartbeats_per_message: usize,
+    /// How long a verdict from the other side of a healing partition is put to the accused before
+    /// it is adopted. Too short, and a heal reports deaths that are none; a real death during a
+    /// heal is learnt that much later. Range 100 ms to 1 min.
+    pub heal_hold: Duration,
     /// Pause before an unanswered join address is tried again; doubles up to 30 s.
     pub join_retry: Duration,
     /// How long dead and left members are listed and told; remembered as long again.
@@ -161,6 +165,7 @@ impl Config {
             mismatch_timeout: Duration::from_secs(2),
             datagram_bytes_max: 1400,
             heartbeats_per_message: 2,
+            heal_hold: Duration::from_secs(1),
             join_retry: Duration::from_millis(300),
             dead_retention: Duration::from_secs(24 * 3600),
         }
@@ -192,6 +197,7 @@ impl Config {
             push_gap: Duration::from_millis(200),
             quiet: Duration::from_millis(500),
             mismatch_timeout: Duration::from_secs(3),
+            heal_hold: Duration::from_secs(2),
             join_retry: Duration::from_millis(500),
             ..Self::lan()
         }
@@ -239,6 +245,7 @@ impl Config {
             self.quiet,
             10 * minute,
         )?;
+        length("heal_hold", self.heal_hold, second / 10, minute)?;
         length("join_retry", self.join_retry, second / 100, minute)?;
         length(
             "dead_retention",

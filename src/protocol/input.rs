@@ -8,8 +8,10 @@ use thiserror::Error;
 use super::config::ConfigError;
 use super::outbox::{ExchangeId, StreamId};
 use crate::member::{
-    Generation, Lease, MetadataError, NodeId, NodeName, Remembered, Service, Tags,
+    Generation, Lease, Metadata, MetadataError, NodeId, NodeName, Record, Remembered, Service,
+    Standing, Tags, Version, WireRange,
 };
+use crate::wire::{self, Age, RecordUpdate};
 
 /// Who a node is and what it says of itself.
 #[derive(Clone, Debug)]
@@ -28,6 +30,36 @@ pub struct Identity {
     pub tags: Tags,
     /// Services.
     pub services: Vec<Service>,
+}
+
+impl Identity {
+    /// The record with which the node starts.
+    pub(super) fn record(&self) -> RecordUpdate {
+        let metadata = Metadata {
+            generation: self.generation,
+            node_id: self.node_id,
+            version: 0,
+            address: self.address,
+            tags: self.tags.clone(),
+            services: self.services.clone(),
+            wire: WireRange {
+                min: wire::VERSION,
+                max: wire::VERSION,
+            },
+            maintenance: None,
+        };
+        let record = Record {
+            name: self.name.clone(),
+            standing: Standing::alive(self.generation, self.node_id),
+            metadata: Some(metadata.into()),
+        };
+        RecordUpdate {
+            record: record.into(),
+            version: Version(1),
+            age: Age(0),
+            lease_left: Duration::ZERO,
+        }
+    }
 }
 
 /// How a node comes to belong to a cluster.
@@ -107,6 +139,16 @@ pub enum Input<'a> {
         /// The pause between two messages of a node; 200 ms are enough, 50 ms to 1 s are used.
         pause: Duration,
     },
+    /// Remove a member for good. How far that has come, [`Node::forgetting`] says.
+    ///
+    /// [`Node::forgetting`]: super::Node::forgetting
+    Forget {
+        /// Which.
+        name: &'a NodeName,
+    },
+    /// This node, which was forgotten, is to come back with a new generation. Ignored by one that
+    /// was not.
+    Return,
     /// What the wall clock shows; at the start and after each step of it.
     WallClock {
         /// Since the unix epoch.

@@ -251,6 +251,17 @@ impl JoinBook {
             })
     }
 
+    /// Has every address that admitted this node, or is just being asked, tried at once: what came
+    /// of it is void.
+    pub fn resume(&mut self, now: Instant) {
+        for held in self.addresses.values_mut() {
+            if held.state != JoinState::Itself {
+                held.state = JoinState::Waiting(now);
+                held.tries = 0;
+            }
+        }
+    }
+
     /// Whether nothing but this node itself is behind the addresses, or there are none.
     #[must_use]
     pub fn is_alone(&self) -> bool {

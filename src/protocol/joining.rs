@@ -47,10 +47,13 @@ impl Node {
     pub(super) fn on_join(&mut self, addresses: &[SocketAddr], out: &mut Outbox) {
         let origin = match self.life {
             Life::Joining => Origin::Listed,
-            Life::Ready | Life::Silent | Life::Leaving => Origin::Wished,
+            Life::Ready | Life::Silent | Life::Leaving | Life::Forgotten => Origin::Wished,
         };
         for &address in addresses {
-            if !self.joins.wish(address, self.now, origin) {
+            if self.life == Life::Forgotten {
+                let refused = JoinOutcome::Refused(RefusalReason::Forgotten);
+                self.tell_join(address, refused, out);
+            } else if !self.joins.wish(address, self.now, origin) {
                 self.drop_for_limit("join");
                 self.tell_join(
                     address,
@@ -64,6 +67,9 @@ impl Node {
 
     /// Tries every address that is due.
     pub(super) fn on_join_due(&mut self, out: &mut Outbox) {
+        if self.life == Life::Forgotten {
+            return;
+        }
         loop {
             let manner = self.join_manner();
             let due = self.joins.take_due(self.now, manner, &mut self.rngs.join);
@@ -89,7 +95,7 @@ impl Node {
     fn join_manner(&self) -> Manner {
         match self.life {
             Life::Joining => Manner::InTurn,
-            Life::Ready | Life::Silent | Life::Leaving => Manner::AtOnce,
+            Life::Ready | Life::Silent | Life::Leaving | Life::Forgotten => Manner::AtOnce,
         }
     }
 
@@ -172,6 +178,12 @@ impl Node {
         refused: &Refused,
         out: &mut Outbox,
     ) {
+        if refused.reason == RefusalCode::FORGOTTEN
+            && let Some(fence) = refused.holder.iter().next()
+        {
+            self.on_removed(address, fence.record.standing.generation, out);
+            return;
+        }
         let itself = |holder: &RecordUpdate| self.is_own_process(&holder.record);
         if refused.holder.iter().any(itself) {
             if asked != address {
@@ -232,9 +244,7 @@ impl Node {
             self.on_join_due(out);
             return;
         }
-        let may_raise =
-            !self.local.admitted && !self.local.raised && !self.wall.is_ahead(self.now, generation);
-        if !may_raise {
+        if !self.may_raise_past(generation) {
             self.on_join_refused(address, RefusalReason::NameConflict, out);
             return;
         }
@@ -245,7 +255,22 @@ impl Node {
         self.on_join_due(out);
     }
 
-    fn raise_generation(&mut self, generation: Generation) {
+    fn may_raise_past(&self, generation: Generation) -> bool {
+        !self.local.admitted && !self.local.raised && !self.wall.is_ahead(self.now, generation)
+    }
+
+    /// Lives of this name up to `fence` were removed from the cluster. A life that was part of it
+    /// falls silent; one that asks for the first time takes a later generation.
+    fn on_removed(&mut self, address: SocketAddr, fence: Generation, out: &mut Outbox) {
+        if fence < self.local.generation || self.may_raise_past(fence) {
+            self.on_superseded(address, fence, out);
+        } else {
+            self.on_join_refused(address, RefusalReason::Forgotten, out);
+            self.become_forgotten(fence, out);
+        }
+    }
+
+    pub(super) fn raise_generation(&mut self, generation: Generation) {
         self.local.raised = true;
         self.local.generation = generation;
         let Some(entry) = self.table.get(self.local.hash) else {

@@ -58,6 +58,8 @@ labels! {
         MemberDead = "member-dead",
         /// A member announced that it leaves.
         MemberLeft = "member-left",
+        /// A member was removed for good; reported by the removed one too, should it run.
+        MemberForgotten = "member-forgotten",
         /// A member began a new life before its old one was seen to end.
         MemberRestarted = "member-restarted",
         /// A member's address, tags or services changed, or a suspicion was refuted.
@@ -133,6 +135,8 @@ labels! {
         FutureGeneration = "future-generation",
         /// The record breaks a rule, or no wire version is common.
         Record = "record",
+        /// The member was removed from the cluster, and needs a new generation to come back.
+        Forgotten = "forgotten",
         /// The asked node is leaving or has too much to do.
         Unavailable = "unavailable",
     }
@@ -180,6 +184,12 @@ pub enum Event {
     GenerationRaised(Generation),
     /// How a change of the own metadata ended. Where it is an error, nothing was changed.
     MetadataSet(Result<MetadataOutcome, MetadataError>),
+    /// This node did not run for so long that its table was worth nothing: it dropped it, and joins
+    /// again.
+    StartedOver {
+        /// For how long it did not run.
+        slept: Duration,
+    },
     /// Leaving has ended: so many of the members asked have acknowledged.
     LeaveCompleted {
         /// Members that know.

@@ -35,6 +35,7 @@ impl Node {
         }
         self.arm_push();
         self.arm_agreement();
+        self.arm_hold();
         debug_assert!(
             self.next_deadline() > self.now,
             "the deadline did not move on"
@@ -53,10 +54,12 @@ impl Node {
             Timer::Case(member) => self.on_case_step(member, punctuality, out),
             Timer::ForeignSuspicion(member) => self.on_foreign_suspicion(member, out),
             Timer::Admission(stream) => self.on_admission_step(stream, out),
+            Timer::Forget(member) => self.on_forget_step(member, punctuality, out),
             Timer::Push => self.on_push(out),
             Timer::Agreement => self.on_agreement_due(out),
             Timer::Join => self.on_join_due(out),
             Timer::Leave => self.on_leave_round(out),
+            Timer::Hold => self.on_hold(out),
             Timer::Slot => self.on_slot(out),
             Timer::Exchange => self.on_exchange_silent(out),
             Timer::FollowUp => self.on_follow_up(out),
@@ -81,10 +84,15 @@ impl Node {
         }
         self.end_leases();
         self.metadata.pulls.sweep();
+        self.hold.expire(self.now);
+        if self.life == Life::Forgotten {
+            return;
+        }
         self.resume_joining();
         self.ask_to_return(out);
         // Who has not been admitted asks nobody: its claims would spread past the admission.
         if self.life == Life::Ready {
+            self.release_brakes(out);
             self.probe_by_schedule(out);
             // Fixed observers make a difference known to few: one more look, at anybody.
             if self.repair.differs() {

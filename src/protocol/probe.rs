@@ -49,6 +49,8 @@ pub enum Purpose {
     Check,
     /// A ping that tells that this node leaves.
     Leave,
+    /// A ping that tells that this member is forgotten.
+    Forget(NameHash),
 }
 
 /// One open question.

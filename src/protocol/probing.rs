@@ -228,7 +228,8 @@ impl Node {
             | Purpose::Check
             | Purpose::Remembered { .. }
             | Purpose::Admission(_)
-            | Purpose::Leave => {}
+            | Purpose::Leave
+            | Purpose::Forget(_) => {}
         }
     }
 
@@ -301,6 +302,7 @@ impl Node {
         for _ in 0..lost {
             self.misses.missed();
         }
+        self.note_forgetting_answered(member, asked_at);
         if self
             .cases
             .get(&member)

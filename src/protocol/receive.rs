@@ -208,6 +208,7 @@ impl Node {
             Purpose::Admission(stream) => self.refuse_admission(stream, member, out),
             Purpose::Leave => self.note_leave_known(member, out),
             Purpose::Remembered { address } => self.join_remembered(member, address, out),
+            Purpose::Forget(forgotten) => self.note_forgotten_known(forgotten, member),
             _ => {}
         }
     }
@@ -225,7 +226,10 @@ impl Node {
         if self.config.spreading == Spreading::Infection {
             return;
         }
-        let comparison = if gossip.fingerprint.0 == self.table.fingerprint() {
+        let fingerprint = gossip.fingerprint.0;
+        let equal = fingerprint == self.table.fingerprint()
+            || self.table.differs_by_age(self.now, fingerprint);
+        let comparison = if equal {
             Comparison::Equal
         } else if quiet && gossip.flags.quiet {
             Comparison::Missed

@@ -297,6 +297,31 @@ impl Node {
         }
     }
 
+    /// Tells `peer` this one thing, and nothing beside.
+    pub(super) fn send_update(&mut self, peer: NameHash, update: Update, out: &mut Outbox) {
+        if let Some(to) = self.address_of(peer) {
+            let news = News {
+                sender: self.sender(),
+                gossip: self.bare_gossip(vec![update]),
+            };
+            self.send(to, &Message::News(news), out);
+        }
+    }
+
+    /// These updates, without anything that rides along.
+    pub(super) fn bare_gossip(&self, updates: Vec<Update>) -> Gossip {
+        Gossip {
+            fingerprint: Fingerprint(self.table.fingerprint()),
+            flags: Flags {
+                quiet: self.is_quiet(),
+            },
+            updates: updates.into(),
+            heartbeats: List::default(),
+            holders: Holders::Untold,
+            extensions: List::default(),
+        }
+    }
+
     /// Sets the push timer to the earliest instant at which news is due, the window since the last
     /// push is over, and the byte budget allows.
     pub(super) fn arm_push(&mut self) {
@@ -360,19 +385,9 @@ impl Node {
     }
 
     fn push_to_round(&mut self, round: Round, updates: Vec<Update>, out: &mut Outbox) {
-        let gossip = Gossip {
-            fingerprint: Fingerprint(self.table.fingerprint()),
-            flags: Flags {
-                quiet: self.is_quiet(),
-            },
-            updates: updates.into(),
-            heartbeats: List::default(),
-            holders: Holders::Untold,
-            extensions: List::default(),
-        };
         let message = Message::News(News {
             sender: self.sender(),
-            gossip,
+            gossip: self.bare_gossip(updates),
         });
         let peers = self.push_peers(round);
         let before = out.transmits.len();

@@ -136,6 +136,10 @@ labels! {
         NameCollision = "name-collision",
         /// Who holds a table, told in a way that contradicts the table.
         Agreement = "agreement",
+        /// Left over in a socket from before this node slept for long.
+        Stale = "stale",
+        /// To a node that was removed from the cluster.
+        Forgotten = "forgotten",
         /// A request beyond a stated limit.
         Limit = "limit",
     }

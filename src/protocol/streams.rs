@@ -299,6 +299,7 @@ impl Node {
             return;
         };
         let records = records + table.records.len();
+        self.teller = Some(table.sender.member);
         self.adopt_records(&table.records, Source::JoinTable, out);
         self.hear_sender(&table.sender);
         self.note_stream_answer(table.sender.member, out);

@@ -4,6 +4,8 @@
 //! twelve in the index by hash.
 
 mod entry;
+#[cfg(test)]
+mod histories;
 mod index;
 #[cfg(test)]
 mod model;
@@ -26,6 +28,11 @@ use crate::wire::RecordUpdate;
 
 /// Most members a table holds, dead ones included; further ones are refused.
 pub const MEMBERS_MAX: usize = 100_000;
+
+/// How far two nodes may be apart in retiring one of the dead: they sweep once a period, an age
+/// is told in whole seconds and loses one on the way, and a clock drifts by up to this share.
+const AGE_MARGIN: Duration = Duration::from_secs(5);
+const AGE_MARGIN_SHARE: u32 = 5000;
 
 /// The records of all members, the own one included.
 #[derive(Debug)]
@@ -203,7 +210,7 @@ impl<A> Table<A> {
         no_arrivals: impl FnOnce() -> A,
     ) -> Option<Change> {
         let member = told.record.name.hash();
-        let decided = now.before(Duration::from_secs(told.age.0.into()));
+        let decided = now.before(told.age.duration());
         let Some(place) = self.place_of(member) else {
             return self.learn(now, told, decided, no_arrivals());
         };
@@ -213,8 +220,11 @@ impl<A> Table<A> {
         entry.join_version(&record_before, told);
         let (before, claim) = (record_before.standing, told.record.standing);
         let another = entry.note_since(before, claim, now, decided);
-        // A later death than the one behind a fence is listed everywhere else too.
-        entry.listed |= another && now.since(entry.since) < self.retention;
+        // A later death than the one behind a fence is listed everywhere else too, and one that
+        // has passed its retention nowhere.
+        if another {
+            entry.listed = now.since(entry.since) < self.retention;
+        }
         let change = change(&record_before, &entry.record)?;
         entry.isolated_verdict = false;
         let hash_after = entry.listed_hash();
@@ -308,12 +318,60 @@ impl<A> Table<A> {
         purged
     }
 
-    /// Takes a gone member out; the last entry takes its place.
+    /// Takes out all active members but the local one.
+    pub fn drop_active(&mut self, now: Instant) {
+        for member in self.active.members().to_vec() {
+            let Some(place) = self.active.find(member) else {
+                continue;
+            };
+            let before = self.entries[place].listed_hash();
+            self.active.remove(member);
+            self.take_out(place);
+            self.note_change(now, before, 0);
+        }
+    }
+
+    /// Whether the difference to the table with the fingerprint `other` is that one of the two has
+    /// stopped listing some of the dead a little earlier: clocks drift and tables are swept at
+    /// different instants. The dead are retired in the order of their age, so what the other has
+    /// retired or still lists is the beginning of that order or its end.
+    #[must_use]
+    pub fn differs_by_age(&self, now: Instant, other: u64) -> bool {
+        let margin = AGE_MARGIN + self.retention / AGE_MARGIN_SHARE;
+        let near = |entry: &&Entry<A>| {
+            let age = now.since(entry.since);
+            age + margin >= self.retention && age <= self.retention + margin
+        };
+        let entries = self.gone.iter().map(|(_, place)| &self.entries[place]);
+        let mut near: Vec<&Entry<A>> = entries.filter(near).collect();
+        near.sort_unstable_by_key(|entry| (entry.since, entry.record.name.hash()));
+        let (listed, retired): (Vec<_>, Vec<_>) = near.into_iter().partition(|it| it.listed);
+        let mut ahead = self.fingerprint;
+        let mut behind = self.fingerprint;
+        let other_is_ahead = listed.iter().any(|entry| {
+            ahead = ahead.wrapping_sub(entry::record_hash(&entry.record));
+            ahead == other
+        });
+        let mut other_is_behind = || {
+            retired.iter().rev().any(|entry| {
+                behind = behind.wrapping_add(entry::record_hash(&entry.record));
+                behind == other
+            })
+        };
+        other_is_ahead || other_is_behind()
+    }
+
+    /// Takes a gone member out.
     fn purge(&mut self, member: NameHash) {
         let Some(place) = self.gone.find(member) else {
             return;
         };
         self.gone.remove(member);
+        self.take_out(place);
+    }
+
+    /// Takes an entry that is in no index any more out; the last one takes its place.
+    fn take_out(&mut self, place: usize) {
         self.entries.swap_remove(place);
         self.asked.set(None);
         let Some(moved) = self.entries.get(place) else {

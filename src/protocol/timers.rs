@@ -19,6 +19,8 @@ pub enum Timer {
     ForeignSuspicion(NameHash),
     /// The next question to the instance whose name somebody else wants.
     Admission(StreamId),
+    /// The next step of forgetting a member.
+    Forget(NameHash),
     /// News is due to be pushed.
     Push,
     /// Somebody waits for agreement, and is to be told how far it is.
@@ -27,6 +29,8 @@ pub enum Timer {
     Join,
     /// The next round of asking who knows that this node leaves.
     Leave,
+    /// The accused are due to be asked, or a verdict kept aside to be adopted.
+    Hold,
     /// The next duty of the slotted schedule.
     Slot,
     /// The partner of an exchange has been silent for long enough.
@@ -40,7 +44,7 @@ pub enum Timer {
 }
 
 /// How many timers there is one of each.
-const SINGLES: usize = 9;
+const SINGLES: usize = 10;
 
 /// Which timer is due when. Setting replaces, cancelling removes: nothing in here is ever stale.
 #[derive(Default, Debug)]
@@ -59,6 +63,7 @@ impl Timer {
         Timer::Agreement,
         Timer::Join,
         Timer::Leave,
+        Timer::Hold,
         Timer::Slot,
         Timer::Exchange,
         Timer::FollowUp,
@@ -73,11 +78,12 @@ impl Timer {
             Timer::Agreement => Some(1),
             Timer::Join => Some(2),
             Timer::Leave => Some(3),
-            Timer::Slot => Some(4),
-            Timer::Exchange => Some(5),
-            Timer::FollowUp => Some(6),
-            Timer::Settle => Some(7),
-            Timer::Period => Some(8),
+            Timer::Hold => Some(4),
+            Timer::Slot => Some(5),
+            Timer::Exchange => Some(6),
+            Timer::FollowUp => Some(7),
+            Timer::Settle => Some(8),
+            Timer::Period => Some(9),
             _ => None,
         }
     }
@@ -191,8 +197,8 @@ mod tests {
     fn timer(n: u8) -> Timer {
         let member = NameHash::from_wire(u64::from(n).to_be_bytes());
         match n {
-            0..9 => Timer::SINGLE[usize::from(n)],
-            9..12 => Timer::Probe(ProbeSeq(n.into())),
+            0..10 => Timer::SINGLE[usize::from(n)],
+            10..12 => Timer::Probe(ProbeSeq(n.into())),
             12..15 => Timer::Case(member),
             15..18 => Timer::ForeignSuspicion(member),
             _ => Timer::Admission(StreamId(n.into())),

@@ -78,6 +78,9 @@ impl Node {
         source: Source,
         out: &mut Outbox,
     ) -> bool {
+        if self.life == Life::Forgotten {
+            return false;
+        }
         if let Err(reason) = self.check_record(&told.record) {
             self.stats.rejected.add(reason, 1);
             return false;
@@ -137,10 +140,18 @@ impl Node {
     fn merge_told(&mut self, told: &RecordUpdate, source: Source, out: &mut Outbox) -> bool {
         let member = told.record.name.hash();
         if member == self.local.hash {
+            self.note_accuser(told.record.standing);
+            if self.hears_of_removal(told.record.standing, out) {
+                return false;
+            }
             return self.hear_of_self(&told.record, out);
+        }
+        if self.holds_back(member, told) {
+            return false;
         }
         self.note_metadata_conflict(member, &told.record);
         let Some(change) = self.merge(told) else {
+            self.answer_with_fence(member, told, out);
             return false;
         };
         let now = self.now;
@@ -230,7 +241,7 @@ impl Node {
     }
 
     /// What follows from a changed record: probing, cases, news, events.
-    fn follow_change(
+    pub(super) fn follow_change(
         &mut self,
         member: NameHash,
         change: &Change,
@@ -239,6 +250,13 @@ impl Node {
         out: &mut Outbox,
     ) {
         let after = change.after;
+        self.hold.settle(member, after);
+        if change
+            .before
+            .is_some_and(|before| before.status == Status::Dead)
+        {
+            self.hold.note_return(member, self.now);
+        }
         let new_life = change
             .before
             .is_none_or(|before| before.instance() != after.instance());
@@ -308,6 +326,7 @@ impl Node {
 
     /// Records what a message shows of its sender's heartbeat.
     pub(super) fn hear_sender(&mut self, sender: &Sender) {
+        self.teller = Some(sender.member);
         self.hear_heartbeat(sender.member, sender.heartbeat(), Duration::ZERO);
     }
 
@@ -350,7 +369,7 @@ impl Node {
 }
 
 /// Another standing for an entry; its self-description stays what it is.
-fn restated(entry: &Entry<ArrivalWindow>, standing: Standing) -> RecordUpdate {
+pub(super) fn restated(entry: &Entry<ArrivalWindow>, standing: Standing) -> RecordUpdate {
     let record = Record {
         name: entry.record.name.clone(),
         standing,
@@ -378,6 +397,10 @@ fn urgency(change: &Change) -> Urgency {
 /// The event a change is, if readers should see one.
 fn event_kind(change: &Change) -> Option<EventKind> {
     let after = change.after;
+    if after.forgotten {
+        let shown = change.before.is_some_and(|before| !before.forgotten);
+        return shown.then_some(EventKind::MemberForgotten);
+    }
     let Some(before) = change.before else {
         return match after.status {
             Status::Alive => Some(EventKind::MemberUp),

@@ -50,6 +50,8 @@ pub struct NodeState {
     pub ready: bool,
     /// Whether it leaves or has left.
     pub leaving: bool,
+    /// Whether it was removed from the cluster, and keeps silent.
+    pub forgotten: bool,
     /// Whether join addresses refuse its generation as ahead of their clocks.
     pub clock_ahead: bool,
     /// Whether it has lost contact with everybody.
@@ -62,9 +64,12 @@ pub struct NodeState {
     pub stream_answered_at: Option<Instant>,
     /// Updates being told.
     pub queued_updates: usize,
+    /// Verdicts of a healing partition that wait for the accused to refute them.
+    pub held_verdicts: usize,
     /// Open cases.
     pub cases: usize,
-    /// Its restart number, raised only past a life that does not answer any more.
+    /// Its restart number, raised only past a life that does not answer any more, and when it comes
+    /// back after having been forgotten.
     pub generation: Generation,
     /// Another process that is known to run under its name.
     pub rival: Option<Rival>,
@@ -77,7 +82,7 @@ impl Node {
     pub fn members(&self, now: Instant) -> impl Iterator<Item = MemberState> + '_ {
         self.table
             .iter()
-            .filter(|(_, entry)| entry.listed)
+            .filter(|(_, entry)| entry.is_shown())
             .map(move |(member, entry)| {
                 let local = member == self.local.hash;
                 MemberState {
@@ -100,8 +105,8 @@ impl Node {
             })
     }
 
-    /// The records of all listed members, the local one included, in the order of their name
-    /// hashes: what is told, without evidence and without the verdicts of an isolated node.
+    /// The records of all listed members, the local one included, and of those forgotten, in the
+    /// order of their name hashes: what is told, without evidence and without the verdicts of an isolated node.
     pub fn records(&self) -> impl Iterator<Item = &Arc<Record>> + '_ {
         self.table
             .iter()
@@ -112,14 +117,20 @@ impl Node {
     /// The record this node holds of `name`; `None` for a member it does not list.
     #[must_use]
     pub fn record_of(&self, name: &NodeName) -> Option<&Arc<Record>> {
-        let entry = self.table.get(name.hash()).filter(|entry| entry.listed)?;
+        let entry = self
+            .table
+            .get(name.hash())
+            .filter(|entry| entry.is_shown())?;
         Some(&entry.record)
     }
 
     /// The status this node shows for `name`; `None` for a member it does not list.
     #[must_use]
     pub fn status_of(&self, name: &NodeName) -> Option<Status> {
-        let entry = self.table.get(name.hash()).filter(|entry| entry.listed)?;
+        let entry = self
+            .table
+            .get(name.hash())
+            .filter(|entry| entry.is_shown())?;
         Some(entry.shown_status())
     }
 
@@ -157,12 +168,14 @@ impl Node {
         NodeState {
             ready: self.life == Life::Ready,
             leaving: self.life == Life::Leaving,
+            forgotten: self.life == Life::Forgotten,
             clock_ahead: self.life == Life::Joining && self.wall.ahead,
             isolated: self.isolated,
             local_health: self.health.score(),
             miss_rate: self.misses.share(),
             stream_answered_at: self.stream_watch.answered_at(),
             queued_updates: self.news.len(),
+            held_verdicts: self.hold.len(),
             cases: self.cases.len(),
             generation: self.local.generation,
             rival: self.rival(),

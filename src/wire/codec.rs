@@ -195,7 +195,11 @@ wire_as!(
     |claim| claim.status as u8 | u8::from(claim.forgotten) << 7,
     |bits| {
         let status = *Status::ALL.get(usize::from(bits & 0x7f)).ok_or("an unknown status")?;
-        Ok(Claim { status, forgotten: bits & 0x80 != 0 })
+        let forgotten = bits & 0x80 != 0;
+        match (forgotten, status) {
+            (true, Status::Alive | Status::Suspect | Status::Dead) => Err("forgotten, not left"),
+            _ => Ok(Claim { status, forgotten }),
+        }
     }
 );
 

@@ -257,6 +257,8 @@ impl RefusalCode {
     pub const FUTURE_GENERATION: RefusalCode = RefusalCode(3);
     /// The record breaks a rule.
     pub const RECORD: RefusalCode = RefusalCode(4);
+    /// The member was removed; its tombstone is told as the holder.
+    pub const FORGOTTEN: RefusalCode = RefusalCode(6);
     /// The asked node cannot admit anybody now.
     pub const UNAVAILABLE: RefusalCode = RefusalCode(5);
 }

@@ -15,6 +15,20 @@ pub struct ProbeSeq(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Encode, Decode)]
 pub struct Age(pub u32);
 
+impl Age {
+    /// From a length, rounded down, so that a record told back and forth never grows older by it.
+    #[must_use]
+    pub fn from_duration(length: Duration) -> Self {
+        Age(u32::try_from(length.as_secs()).unwrap_or(u32::MAX))
+    }
+
+    /// As a length.
+    #[must_use]
+    pub fn duration(self) -> Duration {
+        Duration::from_secs(self.0.into())
+    }
+}
+
 /// A short length of time in hundredths of a second, 0 to 655 s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Centiseconds(pub u16);

@@ -49,6 +49,7 @@ fn every_client_command_says_that_no_daemon_answers() {
         vec!["service", "remove", "web"],
         vec!["maintenance", "on", "--for", "60s"],
         vec!["maintenance", "off"],
+        vec!["forget", "n3"],
     ] {
         let output = rumord(&[command, vec!["--http", &url]].concat(), &[]);
         assert_fails(&output, 69, &[&address, "rumord agent", "--http"]);

@@ -13,6 +13,9 @@ use crate::world::World;
 /// again every 30 s at worst, and whoever is down has to be found so.
 pub const WITHIN: Duration = Duration::from_secs(90);
 
+/// How far nodes may be apart in retiring one of the dead: for so long their tables may differ.
+pub const RETIRING: Duration = Duration::from_secs(5);
+
 /// How long agreement is then watched.
 #[must_use]
 pub fn steady_for(config: &Config) -> Duration {

@@ -80,6 +80,11 @@ impl Run<'_> {
                 self.world.step_wall_clock(id, *seconds);
             }
             Fault::Deploy(gap, way) => self.deploy(0, *gap, *way),
+            Fault::Forget(asked, whom) => {
+                let (id, whom) = (self.healthy(*asked)?, self.slots[*whom]?);
+                let whom = self.world.process(whom).name.clone();
+                self.world.forget(id, &whom);
+            }
             _ => return self.suffer_from_network(fault),
         }
         Some(())

@@ -89,6 +89,7 @@ impl Coverage {
             Event::LeaveCompleted { .. } => self.count("event", "leave-completed"),
             Event::MetadataSet(_) => self.count("event", "metadata-set"),
             Event::ClockSkew { .. } => self.count("event", "clock-skew"),
+            Event::StartedOver { .. } => self.count("event", "started-over"),
             Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
     }

@@ -63,7 +63,7 @@ fn draw_fault(nodes: usize, tolerance: Duration, rng: &mut Xoshiro256PlusPlus) -
     let slot: Slot = rng.random_range(0..nodes);
     let other = (slot + rng.random_range(1..nodes)) % nodes;
     let length = draw_length(tolerance, rng);
-    match rng.random_range(0..23) {
+    match rng.random_range(0..25) {
         0 | 1 => Fault::Crash(slot),
         2 => Fault::Restart(slot, draw_way(rng)),
         3 => Fault::Leave(slot),
@@ -83,6 +83,7 @@ fn draw_fault(nodes: usize, tolerance: Duration, rng: &mut Xoshiro256PlusPlus) -
         18 => Fault::SlowTimers(slot, draw_lateness(rng), 2 * length),
         19 | 20 => Fault::StepClock(slot, draw_step(rng)),
         21 => Fault::Deploy(draw_gap(rng), draw_deploy_way(rng)),
+        22 | 23 => Fault::Forget(other, slot),
         _ => Fault::Twin(slot, length),
     }
 }

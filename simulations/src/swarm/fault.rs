@@ -54,11 +54,13 @@ pub enum Fault {
     Twin(Slot, Duration),
     /// All nodes ask one to admit them, at the same instant.
     Crowd(Slot),
+    /// An operator has the first node forget the second.
+    Forget(Slot, Slot),
 }
 
 impl Fault {
     /// The words for all faults, for counting.
-    pub const WORDS: [&'static str; 20] = [
+    pub const WORDS: [&'static str; 21] = [
         "crash",
         "restart",
         "leave",
@@ -79,6 +81,7 @@ impl Fault {
         "lossy",
         "twin",
         "crowd",
+        "forget",
     ];
 
     /// The word for it.
@@ -105,6 +108,7 @@ impl Fault {
             Fault::Lossy(..) => 17,
             Fault::Twin(..) => 18,
             Fault::Crowd(..) => 19,
+            Fault::Forget(..) => 20,
         };
         Self::WORDS[place]
     }
@@ -146,6 +150,9 @@ impl fmt::Display for Fault {
             }
             Fault::Hold(from, to, length) => {
                 write!(f, " {} to {} {length:?}", name(*from), name(*to))
+            }
+            Fault::Forget(asked, whom) => {
+                write!(f, " by {} of {}", name(*asked), name(*whom))
             }
             Fault::Lossy(slot, share, length) => {
                 write!(f, " {} {:.0} % {length:?}", name(*slot), share * 100.0)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rumord::member::Generation;
+use rumord::protocol::EventKind;
 
 use super::fault::{Slot, name};
 use super::run::Run;
@@ -21,8 +22,8 @@ impl Run<'_> {
     /// All faults end. Whoever is not of the core is down from now on, and whoever is comes back.
     /// What no protocol can settle, an operator does, who stops the node and starts it again: where
     /// two processes used one name; where a clock that was behind gave a generation below one that
-    /// the name had before, or so often that raising it once was not enough; and where one that was
-    /// far ahead gave, or let pass, a generation that all others refuse.
+    /// the name had before, or so often that raising it once was not enough; where a node was
+    /// forgotten; and where a clock that was far ahead gave, or let pass, a generation that all others refuse.
     pub(super) fn heal(&mut self) {
         self.troubles.end(self.world.now());
         self.world.set_usual_link(calm(self.plan.link));
@@ -68,9 +69,21 @@ impl Run<'_> {
             // It has taken another generation once, and may not again.
             let raised = state.generation > process.generation;
             state.leaving
+                || self.is_forgotten(id)
                 || earlier > Some(state.generation)
                 || (raised && earlier == Some(state.generation))
                 || held.any(|record| refused(record.standing.generation))
+        })
+    }
+
+    /// Whether somebody has forgotten this life: it knows, or will be told.
+    fn is_forgotten(&self, id: ProcessId) -> bool {
+        let process = self.world.process(id);
+        let generation = process.node.state().generation;
+        self.world.news().any(|news| {
+            news.event.kind == EventKind::MemberForgotten
+                && news.event.member == process.name
+                && news.event.generation >= generation
         })
     }
 

@@ -28,6 +28,34 @@ pub struct Judge {
     heard: BTreeMap<ProcessId, usize>,
     /// Deaths declared, excusably, by nodes that had nobody to ask.
     alone: BTreeSet<Claim>,
+    fences: Fences,
+}
+
+/// Up to which generation an observer has forgotten a member.
+#[derive(Debug, Default)]
+struct Fences(BTreeMap<(ProcessId, NodeName), Generation>);
+
+impl Fences {
+    /// A node that has forgotten a life never speaks of it again: an operator removed it for good.
+    fn note(
+        &mut self,
+        observer: &Process,
+        at: Instant,
+        event: &MemberEvent,
+    ) -> Result<(), Failure> {
+        let of_member = (observer.id, event.member.clone());
+        let fence = self.0.entry(of_member).or_default();
+        if event.kind == EventKind::MemberForgotten {
+            *fence = event.generation.max(*fence);
+        } else if event.generation <= *fence && event.member != observer.name {
+            return Err(Failure {
+                invariant: "the-forgotten-stay-so".to_owned(),
+                at,
+                detail: format!("{} on {}: {event:?}", observer.name, observer.id),
+            });
+        }
+        Ok(())
+    }
 }
 
 /// Which life, and which incarnation of it, was declared dead.
@@ -55,6 +83,7 @@ impl Judge {
                 let Event::Member(event) = event else {
                     continue;
                 };
+                self.fences.note(observer, *at, event)?;
                 if event.kind != EventKind::MemberDead {
                     continue;
                 }
@@ -165,6 +194,7 @@ fn lives(world: &World, event: &MemberEvent) -> bool {
                 .address
                 .is_none_or(|address| address == process.address)
             && !state.leaving
+            && !state.forgotten
     })
 }
 

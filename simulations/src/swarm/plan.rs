@@ -21,6 +21,8 @@ const NODES_MAX: usize = 24;
 const JOINS_MAX: usize = 4;
 /// Within which all nodes are started.
 const STARTS_WITHIN_MS: u64 = 4000;
+/// So short a memory of the dead that they are forgotten, and long sleeps found, within a run.
+const SHORT_RETENTION: Duration = Duration::from_secs(60);
 /// How much too fast or too slow a clock may run, in millionths.
 const DRIFT_PPM_MAX: i32 = 200;
 
@@ -75,6 +77,9 @@ impl Plan {
         let nodes = rng.random_range(2..=NODES_MAX);
         let (profile, mut config) = draw_config(&mut rng);
         if rng.random_bool(0.3) {
+            config.dead_retention = SHORT_RETENTION;
+        }
+        if rng.random_bool(0.3) {
             config.schedule = Schedule::RoundRobin;
         }
         let link = draw_link(profile, &mut rng);
@@ -123,10 +128,11 @@ impl fmt::Display for Plan {
         let schedule = self.config.schedule.as_str();
         writeln!(
             f,
-            "seed {}: {} nodes, {} {schedule}, {}",
+            "seed {}: {} nodes, {} {schedule}, dead for {:?}, {}",
             self.seed,
             self.starts.len(),
             self.profile,
+            self.config.dead_retention,
             LinkText(&self.link)
         )?;
         for (slot, start) in self.starts.iter().enumerate() {

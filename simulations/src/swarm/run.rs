@@ -272,8 +272,13 @@ impl<'a> Run<'a> {
         }
         let agreed = self.world.now();
         self.advance(agreed + agreement::steady_for(&self.plan.config))?;
-        if let Err(reason) = demand.steady(&self.world, agreed) {
-            return Err(self.failed("agreement-lasts", reason));
+        let watched = self.world.now();
+        while let Err(reason) = demand.steady(&self.world, agreed) {
+            // The dead are not retired by all at the same instant.
+            if self.world.now().since(watched) >= agreement::RETIRING {
+                return Err(self.failed("agreement-lasts", reason));
+            }
+            self.advance(self.world.now() + LOOK)?;
         }
         Ok(Some(agreed.since(healed)))
     }

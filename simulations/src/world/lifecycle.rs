@@ -370,6 +370,20 @@ impl World {
         self.feed(id, Input::Leave { timeout });
     }
 
+    /// An operator has a process forget the member `name`.
+    pub fn forget(&mut self, id: ProcessId, name: &NodeName) {
+        let process = Some(&self.processes[id.0]);
+        self.trace
+            .note(self.now, process, "forget", format_args!("{name}"));
+        self.feed(id, Input::Forget { name });
+    }
+
+    /// An operator has a process that was forgotten join again through `addresses`.
+    pub fn rejoin(&mut self, id: ProcessId, addresses: &[SocketAddr]) {
+        self.feed(id, Input::Return);
+        self.join(id, addresses);
+    }
+
     /// A process ends at once, without a word. Its host still refuses connections.
     pub fn crash(&mut self, id: ProcessId) {
         let process = &mut self.processes[id.0];

@@ -92,7 +92,7 @@ fn check(addresses: &[String]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn stopped(Stopped: Stopped) -> Problem {
+pub(super) fn stopped(Stopped: Stopped) -> Problem {
     let detail = "the node has stopped; start the agent again";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
 }
@@ -150,6 +150,9 @@ pub(crate) const fn refusal(reason: RefusalReason) -> &'static str {
             "this node's generation is more than a day ahead of its clock; set the clock right"
         }
         RefusalReason::Record => "this node's record breaks a rule there; upgrade the older node",
+        RefusalReason::Forgotten => {
+            "this node was removed from the cluster; restart it, or run rumord join ADDRESS"
+        }
         RefusalReason::Unavailable => "it is leaving or busy; it is tried again",
     }
 }

@@ -25,6 +25,8 @@ const JOINING: &str = "no join address has admitted this node yet; it keeps tryi
 const CLOCK_AHEAD: &str = "this node's own clock is the cause: every join address refused its \
                            generation as more than a day ahead; set the clock, then restart";
 const LEAVING: &str = "this node leaves or has left; start the agent again to rejoin";
+const FORGOTTEN: &str = "this node was removed from the cluster (rumord forget) and keeps silent; \
+                         to come back restart the agent, or run rumord join ADDRESS";
 const ISOLATED: &str = "no contact to any other member; does not affect readiness, \
                         check this host's network";
 
@@ -62,6 +64,7 @@ fn cause(snapshot: &Snapshot) -> Option<String> {
         Readiness::Conflict => Some(conflict(snapshot)),
         Readiness::Ready => None,
         Readiness::Leaving => Some(LEAVING.into()),
+        Readiness::Forgotten => Some(FORGOTTEN.into()),
     }
 }
 
@@ -102,6 +105,7 @@ fn explain(snapshot: &Snapshot) -> String {
         ("clock", only(Readiness::ClockAhead)),
         ("name", name),
         ("serving", only(Readiness::Leaving)),
+        ("membership", only(Readiness::Forgotten)),
         ("contact", node.isolated.then(|| ISOLATED.to_owned())),
     ];
     let store = node.store.failure.as_ref();

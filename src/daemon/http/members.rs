@@ -58,7 +58,7 @@ pub(super) async fn one(
     query: Parameters,
 ) -> Result<Response, Problem> {
     query.allow(&[])?;
-    let Path(name) = path.map_err(|error| Problem::new(error.status(), error.body_text()))?;
+    let name = named(path)?;
     let snapshot = app.node.snapshot();
     let member = snapshot
         .member(&name)
@@ -67,7 +67,14 @@ pub(super) async fn one(
     Ok((index, Json(MemberJson::new(member))).into_response())
 }
 
-fn unknown(name: &str, snapshot: &Snapshot) -> Problem {
+/// The name in the path.
+pub(super) fn named(path: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    let Path(name) = path.map_err(|error| Problem::new(error.status(), error.body_text()))?;
+    Ok(name)
+}
+
+/// Nobody is called `name`.
+pub(super) fn unknown(name: &str, snapshot: &Snapshot) -> Problem {
     let cluster = &snapshot.cluster;
     let detail = format!("no member {name:?} in cluster {cluster:?}; GET /v1/members lists them");
     Problem::new(StatusCode::NOT_FOUND, detail)

@@ -11,6 +11,7 @@ use super::view::JoinJson;
 pub(super) struct Problem {
     status: StatusCode,
     detail: String,
+    state: Option<&'static str>,
     results: Vec<JoinJson>,
 }
 
@@ -21,6 +22,8 @@ struct Document<'a> {
     title: &'a str,
     status: u16,
     detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     results: &'a [JoinJson],
 }
@@ -31,6 +34,7 @@ impl Problem {
         Problem {
             status,
             detail: detail.into(),
+            state: None,
             results: Vec::new(),
         }
     }
@@ -41,6 +45,14 @@ impl Problem {
             StatusCode::BAD_REQUEST,
             format!("query parameter {name:?}: {remedy}"),
         )
+    }
+
+    /// The same problem with the word for what has become of the request.
+    pub(super) fn with_state(self, state: &'static str) -> Self {
+        Problem {
+            state: Some(state),
+            ..self
+        }
     }
 
     /// The same problem with the result of every join address.
@@ -56,6 +68,7 @@ impl IntoResponse for Problem {
             title: self.status.canonical_reason().unwrap_or("Error"),
             status: self.status.as_u16(),
             detail: &self.detail,
+            state: self.state,
             results: &self.results,
         };
         // Strings and integers always serialize.

@@ -189,6 +189,7 @@ pub(super) const fn readiness_word(readiness: Readiness) -> &'static str {
         Readiness::Conflict => "conflict",
         Readiness::Ready => "ready",
         Readiness::Leaving => "leaving",
+        Readiness::Forgotten => "forgotten",
     }
 }
 

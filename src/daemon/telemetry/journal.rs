@@ -59,6 +59,12 @@ fn write(queue: &Receiver<Event>, dropped: &AtomicU64) {
             Event::GenerationRaised(generation) => {
                 tracing::info!(%generation, "took a generation past an earlier life");
             }
+            Event::StartedOver { slept } => {
+                tracing::warn!(
+                    ?slept,
+                    "this node did not run for long; it starts with an empty table and joins again"
+                );
+            }
             Event::LeaveCompleted {
                 acknowledged,
                 expected,
@@ -112,6 +118,7 @@ fn log_member(event: &MemberEvent) {
     match event.kind {
         EventKind::MemberSuspect
         | EventKind::MemberDead
+        | EventKind::MemberForgotten
         | EventKind::Conflict
         | EventKind::Isolated => line!(warn),
         _ => line!(info),
@@ -124,6 +131,7 @@ const fn phrase(kind: EventKind) -> &'static str {
         EventKind::MemberSuspect => "is suspected",
         EventKind::MemberDead => "is dead",
         EventKind::MemberLeft => "has left",
+        EventKind::MemberForgotten => "was removed for good",
         EventKind::MemberRestarted => "has restarted",
         EventKind::MemberUpdated => "has changed",
         EventKind::Conflict => {

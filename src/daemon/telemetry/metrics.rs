@@ -111,6 +111,7 @@ impl Metrics {
             Event::Join { .. }
             | Event::GenerationRaised(_)
             | Event::MetadataSet(_)
+            | Event::StartedOver { .. }
             | Event::LeaveCompleted { .. }
             | Event::ClockSkew { .. } => {}
         }

@@ -50,13 +50,25 @@ impl<A> Entry<A> {
         }
     }
 
+    /// Whether it was removed for good: told and fenced off, but shown to nobody.
+    #[must_use]
+    pub fn is_forgotten(&self) -> bool {
+        self.record.standing.forgotten
+    }
+
+    /// Whether readers see it.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.listed && !self.is_forgotten()
+    }
+
     /// Seconds since it died or left; 0 while it is active.
     #[must_use]
     pub fn age(&self, now: Instant) -> Age {
         if self.record.standing.status.is_active() {
             return Age(0);
         }
-        Age(u32::try_from(now.since(self.since).as_secs()).unwrap_or(u32::MAX))
+        Age::from_duration(now.since(self.since))
     }
 }
 

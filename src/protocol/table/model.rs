@@ -19,6 +19,7 @@ enum Step {
     /// So many hours later.
     Sweep(u32),
     Verdict(usize, bool),
+    DropActive,
 }
 
 /// A member in the plain map.
@@ -47,7 +48,7 @@ impl Held {
         let another_end = !self.is_active() && is != was;
         if is.status != was.status || is.instance() != was.instance() || another_end {
             self.since = if self.is_active() { now } else { decided };
-            self.listed |= self.is_active() || now.since(decided) < RETENTION;
+            self.listed = self.is_active() || now.since(decided) < RETENTION;
         } else if !self.is_active() && told.standing == is {
             self.since = self.since.min(decided);
         }
@@ -85,6 +86,12 @@ impl Pair {
         match *step {
             Step::Tell(who, standing, hours) => self.tell(who, standing, hours),
             Step::Sweep(hours) => self.sweep(hours),
+            Step::DropActive => {
+                self.table.drop_active(self.now);
+                let local = self.names[0].hash();
+                self.map
+                    .retain(|&member, held| member == local || !held.is_active());
+            }
             Step::Verdict(who, verdict) => {
                 let member = self.names[who % self.names.len()].hash();
                 self.table.set_isolated_verdict(member, verdict);
@@ -196,15 +203,20 @@ fn names(count: usize, bits: u32, begin: u64) -> Vec<NodeName> {
 fn steps(names: usize, most: usize) -> impl Strategy<Value = Vec<Step>> {
     let statuses = vec![Status::Alive, Status::Suspect, Status::Dead, Status::Left];
     let standing = (1..4u64, 0..3u32, prop::sample::select(statuses));
-    let standing = standing.prop_map(|(generation, incarnation, status)| Standing {
-        incarnation: Incarnation(incarnation),
-        status,
-        ..Standing::alive(Generation(generation), NodeId(1))
+    let standing = (standing, prop::bool::weighted(0.1));
+    let standing = standing.prop_map(|((generation, incarnation, status), forgotten)| {
+        let told = Standing {
+            incarnation: Incarnation(incarnation),
+            status,
+            ..Standing::alive(Generation(generation), NodeId(1))
+        };
+        if forgotten { told.forgotten() } else { told }
     });
     let hours = prop::sample::select(&[0u32, 0, 0, 3, 9, 10, 25][..]);
     let step = prop_oneof![
         12 => (0..names, standing, hours).prop_map(|(who, what, old)| Step::Tell(who, what, old)),
         2 => (0..8u32).prop_map(Step::Sweep),
+        1 => Just(Step::DropActive),
         1 => (0..names, any::<bool>()).prop_map(|(who, verdict)| Step::Verdict(who, verdict)),
     ];
     prop::collection::vec(step, 1..most)

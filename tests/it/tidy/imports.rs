@@ -15,6 +15,8 @@ const HUBS: &[&str] = &[
     "conflict",
     "describing",
     "exchanging",
+    "forgetting",
+    "healing",
     "joining",
     "leaving",
     "periodic",
@@ -28,6 +30,7 @@ const HUBS: &[&str] = &[
     "streams",
     "updates",
     "view",
+    "waking",
 ];
 
 /// What every leaf of `protocol` may know of its siblings.

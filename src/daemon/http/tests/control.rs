@@ -151,3 +151,54 @@ async fn a_foreign_page_can_neither_rebind_nor_post() {
     let own = format!("Origin: http://{}", api.address);
     assert_eq!(api.send("POST", "/v1/leave", &[&own], "").await.status, 202);
 }
+
+/// The state, and how many of how many know.
+#[tokio::test]
+async fn forgetting_says_how_far_it_has_come() {
+    let api = Api::serve(snapshot()).await;
+    for (name, expected) in [
+        (
+            "n3",
+            json!({"name": "n3", "state": "spreading", "known": 1, "alive": 2, "complete": false}),
+        ),
+        (
+            "gone",
+            json!({"name": "gone", "state": "spreading", "known": 2, "alive": 2, "complete": true}),
+        ),
+        (
+            "n2",
+            json!({"name": "n2", "state": "asking", "answer_within_ms": 2000}),
+        ),
+    ] {
+        let answer = forget(&api, name).await;
+        assert_eq!((answer.status, answer.json()), (202, expected), "{name}");
+    }
+}
+
+/// hashicorp/serf PR#504: removing a member that does not exist was a success.
+#[tokio::test]
+async fn what_cannot_be_forgotten_says_why_and_what_to_do() {
+    let api = Api::serve(snapshot()).await;
+    let long = "a".repeat(64);
+    for (name, status, words) in [
+        ("nosuch", 404, "GET /v1/members lists them"),
+        ("no%20name", 404, "no member \"no name\""),
+        (long.as_str(), 404, "no member"),
+        ("n1", 400, "rumord leave"),
+        ("running", 409, "it answered 1 s ago"),
+        ("busy", 503, "ask again"),
+        ("early", 503, "/readyz"),
+    ] {
+        let detail = forget(&api, name).await.problem(status);
+        assert!(detail.contains(words), "{name}: {detail}");
+    }
+    let refused = forget(&api, "running").await.json();
+    assert_eq!(refused["state"], "refused");
+    let detail = forget(&api, "n3?force=true").await.problem(400);
+    assert!(detail.contains("force"), "{detail}");
+}
+
+async fn forget(api: &Api, name: &str) -> super::api::Answer {
+    api.send("DELETE", &format!("/v1/members/{name}"), &[], "")
+        .await
+}

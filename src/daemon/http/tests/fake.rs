@@ -14,7 +14,7 @@ use crate::node::{
     MetadataVersion, NodeView, Readiness, ResolveError, Snapshot, Stopped, StoreCondition,
 };
 use crate::protocol::{
-    AgreementState, JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats,
+    AgreementState, Forgetting, JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats,
 };
 
 /// Shows what the test stores in it.
@@ -159,6 +159,22 @@ impl Membership for FakeNode {
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
         let results = addresses.into_iter().map(answer).collect();
         Box::pin(async { Ok(results) })
+    }
+
+    /// The name says how far it has come.
+    fn forget(&self, name: NodeName) -> Pending<Result<Forgetting, Stopped>> {
+        let second = Duration::from_secs(1);
+        let answer = match name.as_str() {
+            "n1" => Forgetting::Itself,
+            "n2" => Forgetting::Asking { left: 2 * second },
+            "n3" => Forgetting::Spreading { known: 1, alive: 2 },
+            "gone" => Forgetting::Spreading { known: 2, alive: 2 },
+            "running" => Forgetting::Refused { ago: second },
+            "busy" => Forgetting::Busy,
+            "early" => Forgetting::NotReady,
+            _ => Forgetting::Unknown,
+        };
+        Box::pin(async move { Ok(answer) })
     }
 
     fn leave(&self) -> Pending<Result<LeaveReport, Stopped>> {

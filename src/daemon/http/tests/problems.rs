@@ -31,7 +31,7 @@ async fn a_wrong_method_names_the_right_ones() {
     let api = Api::serve(snapshot()).await;
     for (method, target, allow) in [
         ("POST", "/v1/members", "GET,HEAD"),
-        ("DELETE", "/v1/members/n1", "GET,HEAD"),
+        ("PUT", "/v1/members/n1", "GET,HEAD,DELETE"),
         ("GET", "/v1/join", "POST"),
         ("PUT", "/v1/leave", "POST"),
         ("POST", "/metrics", "GET,HEAD"),

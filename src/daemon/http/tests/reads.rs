@@ -162,6 +162,7 @@ async fn readiness_is_a_status_code_and_verbose_names_the_cause() {
             "[-]clock this node's own clock is the cause",
         ),
         (Readiness::Leaving, "[-]serving "),
+        (Readiness::Forgotten, "[-]membership this node was removed"),
     ] {
         api.node
             .change(|snapshot| snapshot.node.readiness = readiness);
