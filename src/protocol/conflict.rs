@@ -244,6 +244,9 @@ impl Node {
         if sound && ping.gossip.extensions.iter().any(yields) && !self.is_silent() {
             self.meet(&told, Ordering::Equal, out);
         } else if let Some(order) = self.compare_with(&told).filter(|_| sound) {
+            // Who has not been admitted gives way to who has been, whatever their generations.
+            let joining = self.life == Life::Joining;
+            let order = if joining { Ordering::Greater } else { order };
             self.meet(&told, order, out);
         }
         true
