@@ -25,6 +25,8 @@ const END: u64 = 8 * LIFE;
 const DETECTION: u64 = 3;
 const SWEEP: u64 = 20;
 const DELAY_MAX: u64 = 2;
+/// What a socket holds: the oldest, for a full one drops what comes.
+const BACKLOG_MAX: usize = 4;
 const DRIFT_MAX: f64 = 0.01;
 
 /// What happens to one of the nodes meanwhile.
@@ -190,7 +192,10 @@ impl History {
     fn arrive(&mut self, at: u64) {
         for (n, update) in self.flying.remove(&at).unwrap_or_default() {
             if self.stands_still(n, at) {
-                self.nodes[n].backlog.push(update);
+                let backlog = &mut self.nodes[n].backlog;
+                if backlog.len() < BACKLOG_MAX {
+                    backlog.push(update);
+                }
             } else if !self.in_trouble(n, at) {
                 self.take(n, at, update);
             }
