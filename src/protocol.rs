@@ -89,7 +89,7 @@ use case::Case;
 use conflict::Conflict;
 use dissemination::{ByteBucket, Dissemination};
 use exchange::Running;
-use forgetting::Stage;
+use forgetting::Removals;
 use health::Health;
 use hold::Hold;
 use join_book::JoinBook;
@@ -131,6 +131,15 @@ pub enum Life {
     Leaving,
     /// Was removed from the cluster, and keeps silent until it begins a new life.
     Forgotten,
+}
+
+impl Life {
+    const fn at_start(bootstrap: Bootstrap) -> Self {
+        match bootstrap {
+            Bootstrap::Alone => Life::Ready,
+            Bootstrap::Join => Life::Joining,
+        }
+    }
 }
 
 /// What a node keeps about a member that it has exchanged messages with, beside its entry in the
@@ -227,10 +236,7 @@ pub struct Node {
     conflict: Conflict,
     leaving: Option<Leaving>,
     // Removals.
-    forgettings: BTreeMap<NameHash, Stage>,
-    fence_told_at: Instant,
-    /// What comes in before is left over from before this node slept.
-    deaf_until: Instant,
+    removals: Removals,
     // Partitions that heal.
     /// Who sent the message that is being handled.
     teller: Option<NameHash>,
@@ -267,10 +273,7 @@ impl Node {
         timers.set(Timer::Period, now, first_period.since(now));
         let mut node = Node {
             cluster: ClusterTag::of(&identity.cluster),
-            life: match bootstrap {
-                Bootstrap::Alone => Life::Ready,
-                Bootstrap::Join => Life::Joining,
-            },
+            life: Life::at_start(bootstrap),
             local: Local::new(
                 identity.name,
                 identity.generation,
@@ -307,9 +310,7 @@ impl Node {
             admissions: BTreeMap::new(),
             conflict: Conflict::default(),
             leaving: None,
-            forgettings: BTreeMap::new(),
-            fence_told_at: Instant::ORIGIN,
-            deaf_until: Instant::ORIGIN,
+            removals: Removals::default(),
             teller: None,
             hold: Hold::new(hash, config.heal_hold),
             rngs,

@@ -176,8 +176,8 @@ mod tests {
         }
     }
 
-    /// moby/moby#47728, PR#50342: leave, join and a change in quick succession were taken in another
-    /// order by a peer, which then ignored the living for ever.
+    /// moby/moby#47728, PR#50342: leave, join and a change in quick succession were taken in
+    /// another order by a peer, which then ignored the living for ever.
     #[test]
     fn a_leave_a_return_and_a_change_come_in_any_order() {
         let said = |version| Metadata {

@@ -4,7 +4,7 @@
 //! it runs, and only its silence removes it. What spreads is a tombstone that stands above every
 //! incarnation of the life it names; a later life is a new member.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -84,6 +84,16 @@ pub(super) enum Stage {
     Told,
 }
 
+/// What a node keeps about removals.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    pub(super) stages: BTreeMap<NameHash, Stage>,
+    /// When somebody was last answered with a fence.
+    fence_told_at: Instant,
+    /// What comes in before is left over from before this node slept.
+    pub(super) deaf_until: Instant,
+}
+
 impl Node {
     /// How far the forgetting of `name` has come.
     #[must_use]
@@ -100,7 +110,7 @@ impl Node {
             return Forgetting::Unknown;
         };
         let alive = self.table.size();
-        match self.forgettings.get(&member) {
+        match self.removals.stages.get(&member) {
             Some(Stage::Told) => Forgetting::Spreading {
                 known: alive,
                 alive,
@@ -142,7 +152,7 @@ impl Node {
 
     /// Whether the present life of `member` is being asked, or has answered a moment ago.
     fn is_decided(&self, member: NameHash, life: Generation) -> bool {
-        match self.forgettings.get(&member) {
+        match self.removals.stages.get(&member) {
             Some(Stage::Asking { life: asked, .. }) => *asked == life,
             Some(Stage::Refused { life: asked, at }) => {
                 *asked == life && self.now.since(*at) < REFUSED_FOR
@@ -158,7 +168,8 @@ impl Node {
         }
         let (since, patience) = (self.now, self.config.pause_tolerance + ANSWER_MARGIN);
         let until = since + patience;
-        self.forgettings
+        self.removals
+            .stages
             .insert(member, Stage::Asking { life, since, until });
         self.ping_by_stream(member, out);
         self.ask_again(member, patience, out);
@@ -179,25 +190,27 @@ impl Node {
 
     /// A place for what is known of the forgetting of `member`; what is finished makes room.
     fn make_room_for(&mut self, member: NameHash) -> bool {
-        if self.forgettings.len() < FORGETTINGS_MAX || self.forgettings.contains_key(&member) {
+        if self.removals.stages.len() < FORGETTINGS_MAX
+            || self.removals.stages.contains_key(&member)
+        {
             return true;
         }
         let over = |stage: &Stage| matches!(stage, Stage::Told | Stage::Refused { .. });
-        let finished = self.forgettings.iter().find(|(_, stage)| over(stage));
+        let finished = self.removals.stages.iter().find(|(_, stage)| over(stage));
         let finished = finished.map(|(&member, _)| member);
-        finished.is_some_and(|member| self.forgettings.remove(&member).is_some())
+        finished.is_some_and(|member| self.removals.stages.remove(&member).is_some())
     }
 
     /// `member` has answered a question asked at `asked_at`: if it is to be forgotten, it stays.
     pub(super) fn note_forgetting_answered(&mut self, member: NameHash, asked_at: Instant) {
-        if let Some(Stage::Asking { life, since, .. }) = self.forgettings.get(&member)
+        if let Some(Stage::Asking { life, since, .. }) = self.removals.stages.get(&member)
             && asked_at >= *since
         {
             let refused = Stage::Refused {
                 life: *life,
                 at: self.now,
             };
-            self.forgettings.insert(member, refused);
+            self.removals.stages.insert(member, refused);
             self.timers.cancel(Timer::Forget(member));
         }
     }
@@ -210,7 +223,7 @@ impl Node {
         out: &mut Outbox,
     ) {
         let now = self.now;
-        match self.forgettings.get_mut(&member) {
+        match self.removals.stages.get_mut(&member) {
             Some(Stage::Asking { life, since, until }) => {
                 // A node that stood still has not heard the answer yet.
                 if punctuality == Punctuality::Late {
@@ -237,7 +250,7 @@ impl Node {
         out: &mut Outbox,
     ) {
         let Some(entry) = self.table.get(member) else {
-            self.forgettings.remove(&member);
+            self.removals.stages.remove(&member);
             return;
         };
         let held = entry.record.standing;
@@ -247,7 +260,7 @@ impl Node {
                 life: held.generation,
                 at: self.now,
             };
-            self.forgettings.insert(member, refused);
+            self.removals.stages.insert(member, refused);
         } else if !held.status.is_active() || left == Duration::ZERO {
             self.spread_forgotten(member, out);
         } else {
@@ -270,7 +283,7 @@ impl Node {
     /// Begins to ask who knows that `member` is forgotten, unless that is under way or all do.
     fn follow_telling(&mut self, member: NameHash) {
         let followed = matches!(
-            self.forgettings.get(&member),
+            self.removals.stages.get(&member),
             Some(Stage::Telling { .. } | Stage::Told)
         );
         if followed || !self.make_room_for(member) {
@@ -281,7 +294,7 @@ impl Node {
             cursor: self.local.hash,
             since: self.now,
         };
-        self.forgettings.insert(member, stage);
+        self.removals.stages.insert(member, stage);
         // The push is given a moment: most then know already, and only have to say so.
         let pause = self.config.push_window;
         self.timers.set(Timer::Forget(member), self.now, pause);
@@ -294,7 +307,7 @@ impl Node {
             told,
             cursor,
             since,
-        }) = self.forgettings.get_mut(&member)
+        }) = self.removals.stages.get_mut(&member)
         else {
             return;
         };
@@ -304,11 +317,11 @@ impl Node {
         let untold = around.filter(|member| !told.contains(member));
         let round: Vec<NameHash> = untold.take(TOLD_AT_ONCE).copied().collect();
         if round.is_empty() {
-            self.forgettings.insert(member, Stage::Told);
+            self.removals.stages.insert(member, Stage::Told);
             return;
         }
         if self.now.since(*since) >= TELL_FOR {
-            self.forgettings.remove(&member);
+            self.removals.stages.remove(&member);
             return;
         }
         *cursor = round[round.len() - 1];
@@ -343,11 +356,11 @@ impl Node {
 
     /// `peer` has acknowledged a ping that told that `member` is forgotten.
     pub(super) fn note_forgotten_known(&mut self, member: NameHash, peer: NameHash) {
-        if let Some(Stage::Telling { told, .. }) = self.forgettings.get_mut(&member) {
+        if let Some(Stage::Telling { told, .. }) = self.removals.stages.get_mut(&member) {
             told.insert(peer);
             let is_told = |peer: &NameHash| told.contains(peer);
             if self.table.active().iter().all(is_told) {
-                self.forgettings.insert(member, Stage::Told);
+                self.removals.stages.insert(member, Stage::Told);
                 self.timers.cancel(Timer::Forget(member));
             }
         }
@@ -368,9 +381,9 @@ impl Node {
         let Some(fence) = fence.filter(|_| told.record.standing.status.is_active()) else {
             return;
         };
-        if self.now.since(self.fence_told_at) >= FENCE_PAUSE {
+        if self.now.since(self.removals.fence_told_at) >= FENCE_PAUSE {
             let update = Update::Record(self.record_update(fence));
-            self.fence_told_at = self.now;
+            self.removals.fence_told_at = self.now;
             self.send_update(teller, update, out);
         }
     }

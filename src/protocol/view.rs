@@ -106,7 +106,8 @@ impl Node {
     }
 
     /// The records of all listed members, the local one included, and of those forgotten, in the
-    /// order of their name hashes: what is told, without evidence and without the verdicts of an isolated node.
+    /// order of their name hashes: what is told, without evidence and without the verdicts of an
+    /// isolated node.
     pub fn records(&self) -> impl Iterator<Item = &Arc<Record>> + '_ {
         self.table
             .iter()

@@ -50,7 +50,7 @@ impl Node {
             return;
         }
         let known = self.start_over(out);
-        self.deaf_until = self.now + DEAF;
+        self.removals.deaf_until = self.now + DEAF;
         for address in known {
             self.joins.wish(address, self.now, Origin::Wished);
         }
@@ -62,7 +62,7 @@ impl Node {
     /// Why nothing that comes in is taken, if so: it is left over from before a long sleep, or this
     /// node was forgotten.
     pub(super) fn is_closed(&self) -> Option<Rejection> {
-        if self.now < self.deaf_until {
+        if self.now < self.removals.deaf_until {
             Some(Rejection::Stale)
         } else if self.life == Life::Forgotten {
             Some(Rejection::Forgotten)
@@ -104,7 +104,7 @@ impl Node {
         self.exchanges.clear();
         self.metadata.pulls = Pulls::default();
         self.running = None;
-        self.forgettings.clear();
+        self.removals.stages.clear();
         self.probes = ProbeBook::new(self.rngs.first_seq());
         self.round_robin = RoundRobin::default();
         self.slots = Slots::new(self.local.hash, self.config.probe_period, now);

@@ -23,7 +23,8 @@ impl Run<'_> {
     /// What no protocol can settle, an operator does, who stops the node and starts it again: where
     /// two processes used one name; where a clock that was behind gave a generation below one that
     /// the name had before, or so often that raising it once was not enough; where a node was
-    /// forgotten; and where a clock that was far ahead gave, or let pass, a generation that all others refuse.
+    /// forgotten; and where a clock that was far ahead gave, or let pass, a generation that all
+    /// others refuse.
     pub(super) fn heal(&mut self) {
         self.troubles.end(self.world.now());
         self.world.set_usual_link(calm(self.plan.link));

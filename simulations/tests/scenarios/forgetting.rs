@@ -222,7 +222,10 @@ fn a_forgotten_process_that_returns_falls_silent_and_comes_back_as_a_new_life() 
         let state = world.process(nodes[3]).node.state();
         assert!(state.forgotten && !state.ready, "seed {seed}: {state:?}");
         assert!(is_gone(&world, nodes[3]), "{:?}", world.matrix());
-        let told = |(_, event): &&(Instant, Event)| matches!(event, Event::Member(event) if event.kind == EventKind::MemberForgotten);
+        let told = |(_, event): &&(Instant, Event)| match event {
+            Event::Member(event) => event.kind == EventKind::MemberForgotten,
+            _ => false,
+        };
         let process = world.process(nodes[3]);
         assert_eq!(process.events.iter().filter(told).count(), 1);
         let sent = world.process(nodes[3]).node.stats().clone();

@@ -1,4 +1,4 @@
-//! The dead stay dead: after long cuts, long sleeps and drifting clocks, and nothing is kept for ever.
+//! The dead stay dead: after long cuts, long sleeps, by drifting clocks; nothing is kept for ever.
 
 use std::time::Duration;
 

@@ -298,7 +298,6 @@ fn histories(count: u64, trouble: Trouble, longest: f64, ages: Ages) -> Seen {
         all.back += seen.back;
         all.immortal += seen.immortal;
     }
-    println!("{trouble:?} for up to {longest} lives, {ages:?}: {all:?} of {count}");
     all
 }
 
@@ -321,7 +320,7 @@ fn nothing_comes_back_in_random_histories() {
     nothing_comes_back(100);
 }
 
-/// The same at length: `cargo test --release --lib histories -- --ignored --nocapture`.
+/// The same at length: `cargo test --release --lib histories -- --ignored`.
 #[test]
 #[ignore = "takes a minute in a release build"]
 fn nothing_comes_back_in_twenty_thousand_histories() {
