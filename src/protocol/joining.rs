@@ -140,6 +140,7 @@ impl Node {
             .publish(self.local.hash, Form::Record, Urgency::First, due);
         self.tell_join(address, JoinOutcome::Joined { members }, out);
         self.on_join_due(out);
+        self.on_admission_ended(out);
     }
 
     /// Tables were exchanged, or there is nobody to exchange with.

@@ -5,21 +5,29 @@ use std::time::Duration;
 
 use super::dissemination::Form;
 use super::probe::Purpose;
+use super::streams::Exchange;
 use super::{Event, Life, Node, Outbox, Timer};
 use crate::member::{NameHash, Status};
 use crate::time::Instant;
 
 /// Pause between two rounds of telling those that have not acknowledged.
 const ROUND: Duration = Duration::from_millis(100);
+/// How long the answer to a join is waited for: it says who is to be told.
+const ADMISSION_WAIT: Duration = Duration::from_secs(1);
 /// Members told in one round: a large cluster is told in several.
 const ROUND_MEMBERS_MAX: usize = 200;
 
 /// The state of leaving.
 #[derive(Debug)]
 pub(super) struct Leaving {
+    /// Who is to know.
+    expected: BTreeSet<NameHash>,
+    /// Who of them has not acknowledged.
     untold: BTreeSet<NameHash>,
-    expected: usize,
     acknowledged: usize,
+    /// Whether nobody is to know, because the name is another process's.
+    silent: bool,
+    since: Instant,
     until: Instant,
     completed: bool,
 }
@@ -32,16 +40,16 @@ impl Node {
         }
         // The name of a silent node is another process's, and that one does not leave.
         let silent = std::mem::replace(&mut self.life, Life::Leaving) == Life::Silent;
-        let mut untold = BTreeSet::new();
         if !silent {
             let standing = self.own_standing().with_status(Status::Left);
             self.set_own_standing(standing, Form::Status);
-            untold.extend(self.table.active());
         }
         self.leaving = Some(Leaving {
-            expected: untold.len(),
-            untold,
+            expected: BTreeSet::new(),
+            untold: BTreeSet::new(),
             acknowledged: 0,
+            silent,
+            since: self.now,
             until: self.now + timeout,
             completed: false,
         });
@@ -51,13 +59,21 @@ impl Node {
     /// Tells those that have not acknowledged. A ping does it: it names the receiver, carries the
     /// own record first, and its ack says that it was merged.
     pub(super) fn on_leave_round(&mut self, out: &mut Outbox) {
+        let joining = self.is_being_admitted();
         let Some(leaving) = &mut self.leaving else {
             return;
         };
+        let active = self.table.active().iter().copied();
+        for member in active.filter(|_| !leaving.silent) {
+            if leaving.expected.insert(member) {
+                leaving.untold.insert(member);
+            }
+        }
         leaving
             .untold
             .retain(|&member| self.table.is_active(member));
-        if leaving.untold.is_empty() || self.now >= leaving.until {
+        let waits = joining && self.now.since(leaving.since) < ADMISSION_WAIT;
+        if (leaving.untold.is_empty() && !waits) || self.now >= leaving.until {
             self.complete_leave(out);
             return;
         }
@@ -72,6 +88,19 @@ impl Node {
             self.tell_leave(member, out);
         }
         self.timers.set(Timer::Leave, self.now, left.min(ROUND));
+    }
+
+    /// Whether somebody may just have admitted this node, and not yet said who is to be told.
+    fn is_being_admitted(&self) -> bool {
+        let asks = |exchange: &Exchange| matches!(exchange, Exchange::Join { .. });
+        self.exchanges.values().any(asks)
+    }
+
+    /// A question whether to admit this node has been answered, or not.
+    pub(super) fn on_admission_ended(&mut self, out: &mut Outbox) {
+        if self.leaving.as_ref().is_some_and(|it| !it.completed) {
+            self.on_leave_round(out);
+        }
     }
 
     fn tell_leave(&mut self, member: NameHash, out: &mut Outbox) {
@@ -92,7 +121,7 @@ impl Node {
             leaving.acknowledged += 1;
         }
         if leaving.untold.is_empty() {
-            self.complete_leave(out);
+            self.on_leave_round(out);
         }
     }
 
@@ -102,7 +131,7 @@ impl Node {
             && !leaving.completed
         {
             leaving.completed = true;
-            let (acknowledged, expected) = (leaving.acknowledged, leaving.expected);
+            let (acknowledged, expected) = (leaving.acknowledged, leaving.expected.len());
             out.events.push(Event::LeaveCompleted {
                 acknowledged,
                 expected,

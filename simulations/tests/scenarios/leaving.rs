@@ -6,7 +6,7 @@ use rumord::member::Status;
 use rumord::protocol::{Event, EventKind};
 use rumord::time::Instant;
 use rumord_sim::world::{Checking, Keeping};
-use rumord_sim::{Link, Options, ProcessId, Restart, World};
+use rumord_sim::{Link, Options, ProcessId, Restart, Start, World};
 
 use crate::stage::{assert_each_said, deaths, seconds, settled, summary};
 
@@ -156,4 +156,28 @@ fn a_leave_goes_before_a_full_queue_and_a_second_one_changes_nothing() {
     world.run_for(seconds(2.0));
     assert!(world.everyone_sees(nodes[0], Status::Left));
     assert_each_said(&world, nodes[0], EventKind::MemberLeft, 1, start);
+}
+
+/// A node that was admitted a moment ago, and asked to leave before it was told by whom: it left
+/// without telling anybody, and was declared dead.
+#[test]
+fn who_leaves_while_it_is_being_admitted_tells_those_it_does_not_know_yet() {
+    for seed in 1..=5 {
+        let (mut world, nodes) = settled(seed, 3);
+        let since = world.now();
+        let address = world.address(nodes[0]);
+        let late = world.start(Start::named("late").joining([address]));
+        let admitted = world.run_until(seconds(1.0), |world| {
+            world.status(nodes[0], late) == Some(Status::Alive)
+        });
+        assert!(admitted.is_some(), "seed {seed}");
+        assert_eq!(world.status(late, nodes[0]), None, "it has not heard of it");
+        world.leave(late, seconds(5.0));
+        let done = world.run_until(seconds(1.0), |world| completed(world, late).is_some());
+        assert!(done.is_some(), "seed {seed}");
+        world.crash(late);
+        world.run_for(seconds(20.0));
+        assert!(world.everyone_sees(late, Status::Left), "seed {seed}");
+        assert_eq!(deaths(&world, since), [""; 0], "seed {seed}");
+    }
 }
