@@ -27,16 +27,35 @@ fn cut<'a>(world: &mut World, nodes: &'a [ProcessId], left: usize) -> Cut<'a> {
                 .all(|&other| world.status(observer, other) == Some(Status::Dead))
         })
     };
-    world
-        .run_until(seconds(600.0), |world| {
-            buried(world, left, right) && buried(world, right, left)
-        })
-        .expect("each side buries the other");
+    within(world, seconds(600.0), |world| {
+        buried(world, left, right) && buried(world, right, left)
+    })
+    .expect("each side buries the other");
     world.run_for(seconds(1.0));
     Cut {
         sides: [left, right],
         rules,
     }
+}
+
+/// How long it takes until `holds`. In a large cluster the question itself takes long, and is asked
+/// at every hundredth of a second only.
+fn within(
+    world: &mut World,
+    bound: Duration,
+    mut holds: impl FnMut(&World) -> bool,
+) -> Option<Duration> {
+    if world.up().count() <= 100 {
+        return world.run_until(bound, holds);
+    }
+    let start = world.now();
+    while world.now().since(start) < bound {
+        if holds(world) {
+            return Some(world.now().since(start));
+        }
+        world.run_for(Duration::from_millis(10));
+    }
+    None
 }
 
 fn heal(world: &mut World, cut: &Cut) -> Instant {
@@ -86,8 +105,7 @@ fn halves(seed: u64, count: usize, loss: f64, config: Config) -> (Duration, f64)
     world.run_for(seconds(30.0));
     let cut = cut(&mut world, &nodes, count / 2);
     let healed = heal(&mut world, &cut);
-    let took = world
-        .run_until(seconds(30.0), World::all_alive)
+    let took = within(&mut world, seconds(30.0), World::all_alive)
         .unwrap_or_else(|| panic!("seed {seed}: not healed"));
     world.run_for(seconds(20.0));
     assert!(world.all_alive(), "seed {seed}");
