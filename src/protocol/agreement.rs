@@ -93,6 +93,7 @@ impl Agreement {
     pub fn merge(&mut self, told: &Holders) -> Result<(), Implausible> {
         let map = match told {
             Holders::Untold => return Ok(()),
+            Holders::All if self.is_complete() => return Ok(()),
             Holders::All => {
                 (0..self.members).for_each(|place| self.note(place));
                 return Ok(());
