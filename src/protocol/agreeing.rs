@@ -79,8 +79,9 @@ impl Node {
             return;
         }
         self.follow_table();
-        let listed = self.target(sender.member);
-        if listed.is_some_and(|listed| listed.generation == sender.generation)
+        let listed = || self.target(sender.member);
+        if !self.agreement.is_complete()
+            && listed().is_some_and(|listed| listed.generation == sender.generation)
             && let Some(place) = self.place_of(sender.member)
         {
             self.agreement.note(place);

@@ -5,10 +5,9 @@ use std::time::Duration;
 use rumord::member::{METADATA_BYTES_MAX, Status, Tags};
 use rumord::protocol::{Direction, EventKind, MetadataChange, Transport};
 use rumord::wire::MessageKind;
-use rumord_sim::world::{Checking, Keeping};
-use rumord_sim::{Link, Options, ProcessId, Restart, World};
+use rumord_sim::{Link, ProcessId, Restart, World};
 
-use crate::stage::{seconds, settled, summary};
+use crate::stage::{quiet_cluster, seconds, settled, summary};
 
 fn tags(pairs: &[(&str, &str)]) -> Tags {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
@@ -41,17 +40,7 @@ fn shown(world: &World, observer: ProcessId, subject: ProcessId) -> Option<Tags>
 
 /// Tags change, one at a time, without loss and then with 10 %.
 fn one_at_a_time(count: usize, changes: usize) {
-    let mut world = World::new(Options {
-        keeping: Keeping::Nothing,
-        checking: if count > 100 {
-            Checking::Nothing
-        } else {
-            Checking::Everything
-        },
-        ..Options::seeded(1)
-    });
-    let nodes = world.start_full(count);
-    world.run_for(seconds(10.0));
+    let (mut world, nodes) = quiet_cluster(1, count);
     for loss in [0.0, 0.1] {
         world.set_usual_link(Link::LAN.losing(loss));
         let mut lengths = Vec::new();

@@ -5,10 +5,9 @@ use std::time::Duration;
 use rumord::member::Status;
 use rumord::protocol::{Config, EventKind};
 use rumord::time::Instant;
-use rumord_sim::world::Checking;
 use rumord_sim::{Link, Options, ProcessId, RuleId, World};
 
-use crate::stage::{other_deaths, seconds, summary};
+use crate::stage::{checking, other_deaths, seconds, summary};
 
 /// The two sides of a cut, and when it was healed.
 struct Cut<'a> {
@@ -94,11 +93,7 @@ fn halves(seed: u64, count: usize, loss: f64, config: Config) -> (Duration, f64)
     let mut world = World::new(Options {
         link: usual.losing(loss),
         config,
-        checking: if count > 100 {
-            Checking::Nothing
-        } else {
-            Checking::Everything
-        },
+        checking: checking(count),
         ..Options::seeded(seed)
     });
     let nodes = world.start_full(count);

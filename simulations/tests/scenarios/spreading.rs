@@ -3,30 +3,12 @@
 use std::time::Duration;
 
 use rumord::member::Status;
-use rumord_sim::world::{Checking, Keeping};
-use rumord_sim::{Link, Options, ProcessId, Restart, World};
+use rumord_sim::{Link, Restart, World};
 
-use crate::stage::{seconds, summary};
+use crate::stage::{quiet_cluster, seconds, summary};
 
 /// A change must be known everywhere within this time.
 const KNOWN_LATEST: Duration = Duration::from_secs(1);
-
-/// Members that know each other from the start. A large table is looked through so slowly that
-/// invariants are left to the smaller cluster.
-fn quiet_cluster(seed: u64, count: usize) -> (World, Vec<ProcessId>) {
-    let mut world = World::new(Options {
-        keeping: Keeping::Nothing,
-        checking: if count > 100 {
-            Checking::Nothing
-        } else {
-            Checking::Everything
-        },
-        ..Options::seeded(seed)
-    });
-    let nodes = world.start_full(count);
-    world.run_for(seconds(10.0));
-    (world, nodes)
-}
 
 fn known(world: &mut World, what: &str, holds: impl FnMut(&World) -> bool) -> Duration {
     let known = world.run_until(KNOWN_LATEST, holds);

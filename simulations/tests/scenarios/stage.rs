@@ -5,6 +5,7 @@ use std::time::Duration;
 use rumord::member::Status;
 use rumord::protocol::{Direction, EventKind, Transport};
 use rumord::time::Instant;
+use rumord_sim::world::{Checking, Keeping};
 use rumord_sim::{Options, ProcessId, World};
 
 /// A cluster of `count` nodes that all see all alive.
@@ -19,6 +20,28 @@ pub fn settled(seed: u64, count: usize) -> (World, Vec<ProcessId>) {
     let (mut world, nodes) = cluster(seed, count);
     world.run_for(Duration::from_secs(60));
     (world, nodes)
+}
+
+/// Members that know each other from the start.
+pub fn quiet_cluster(seed: u64, count: usize) -> (World, Vec<ProcessId>) {
+    let mut world = World::new(Options {
+        keeping: Keeping::Nothing,
+        checking: checking(count),
+        ..Options::seeded(seed)
+    });
+    let nodes = world.start_full(count);
+    world.run_for(seconds(10.0));
+    (world, nodes)
+}
+
+/// Whether to look at the invariants: a large table is looked through so slowly that they are left
+/// to smaller clusters.
+pub fn checking(count: usize) -> Checking {
+    if count > 100 {
+        Checking::Nothing
+    } else {
+        Checking::Everything
+    }
 }
 
 /// A length of so many seconds.

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::super::event::EventJson;
 use super::App;
 use super::event_stream;
+use super::members::named;
 use super::problem::Problem;
 use super::query::Parameters;
 use crate::node::{EventLog, Lookup, Page, Reset};
@@ -85,7 +86,7 @@ pub(super) async fn one(
     query: Parameters,
 ) -> Result<Response, Problem> {
     query.allow(&[])?;
-    let Path(text) = path.map_err(|error| Problem::new(error.status(), error.body_text()))?;
+    let text = named(path)?;
     let log = app.node.events();
     let Ok(id) = text.parse() else {
         let detail = format!("{text:?} is no event id; give an integer, as GET /v1/events lists");
