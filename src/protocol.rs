@@ -1,13 +1,15 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
-//! `cases`, `exchanging`, `serving`, `admitting`, `joining`, `remembering`, `conflict`, `streams`,
-//! `leaving` and `periodic` hold control flow. The others are leaves, which know no other leaf.
+//! `cases`, `asking`, `isolation`, `exchanging`, `serving`, `admitting`, `joining`, `remembering`,
+//! `conflict`, `streams`, `leaving` and `periodic` hold control flow. The others are leaves, which
+//! know no other leaf.
 
 mod accrual;
 mod admitting;
 mod agreeing;
 mod agreement;
+mod asking;
 mod case;
 mod cases;
 mod config;
@@ -22,6 +24,7 @@ mod healing;
 mod health;
 mod hold;
 mod input;
+mod isolation;
 mod join_book;
 mod joining;
 mod leases;
