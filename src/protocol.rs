@@ -77,8 +77,10 @@ pub use conflict::Rival;
 pub use forgetting::Forgetting;
 pub use input::{Bootstrap, Identity, Input, MetadataChange, NodeError};
 pub use outbox::{
-    Event, EventKind, Evidence, ExchangeId, JoinOutcome, MemberEvent, MetadataOutcome, Outbox,
-    RefusalReason, StreamId, Transmit,
+    Accusation, CasePhase, CaseReport, Event, EventKind, Evidence, ExchangeId, Explanation,
+    HeartbeatReport, JoinOutcome, MemberEvent, MetadataOutcome, Outbox, OwnReport, PhiSample,
+    ProbeReport, ProbeWay, RefusalReason, Refutation, RefutationReport, StreamId, Thresholds,
+    Transmit, VerdictReport, WitnessReport,
 };
 pub use stats::{
     Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,

@@ -89,6 +89,8 @@ impl EventJson {
                 phi: evidence.phi,
                 witnesses: evidence.witnesses,
                 silence: Duration::from_millis(evidence.silence_ms),
+                told_by: None,
+                report: None,
             }),
         };
         Some(LogEntry {
@@ -128,10 +130,9 @@ pub(super) mod tests {
             from: Some(Status::Suspect),
             to: Status::Dead,
             evidence: Some(Evidence {
-                rule: "own".into(),
                 phi: 9.8,
                 witnesses: 2,
-                silence: Duration::from_millis(5_601),
+                ..Evidence::new("own", Duration::from_millis(5_601))
             }),
         };
         LogEntry {

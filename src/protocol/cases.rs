@@ -187,10 +187,9 @@ impl Node {
     pub(super) fn evidence(&self, rule: &'static str, member: NameHash) -> Evidence {
         let case = self.cases.get(&member);
         Evidence {
-            rule: rule.into(),
             phi: case.map_or(0.0, Case::phi),
             witnesses: case.map_or(0, Case::witnesses),
-            silence: self.silence_of(member),
+            ..Evidence::new(rule, self.silence_of(member))
         }
     }
 

@@ -76,12 +76,7 @@ impl Node {
             age: Age::from_duration(self.now.since(kept.decided)),
             ..restated(entry, kept.standing)
         };
-        let evidence = Evidence {
-            rule: "told".into(),
-            phi: 0.0,
-            witnesses: 0,
-            silence: self.silence_of(member),
-        };
+        let evidence = Evidence::new("told", self.silence_of(member));
         if let Some(change) = self.merge(&told) {
             self.follow_change(member, &change, Source::Told, Some(evidence), out);
         }

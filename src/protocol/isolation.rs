@@ -43,12 +43,7 @@ impl Node {
     }
 
     fn emit_isolation(&self, rule: &'static str, out: &mut Outbox) {
-        let evidence = Evidence {
-            rule: rule.into(),
-            phi: 0.0,
-            witnesses: 0,
-            silence: self.now.since(self.contact_at),
-        };
+        let evidence = Evidence::new(rule, self.now.since(self.contact_at));
         let event = self.own_event(EventKind::Isolated, None, Some(evidence));
         out.events.push(event);
     }

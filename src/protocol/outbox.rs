@@ -1,12 +1,19 @@
 //! What comes out of the core: transmits and events, in a buffer that the caller owns.
 
-use std::borrow::Cow;
+mod evidence;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::member::{Generation, Incarnation, MetadataError, NodeName, Status};
 
 use super::stats::labels;
+
+pub use evidence::{
+    Accusation, CasePhase, CaseReport, Evidence, Explanation, HeartbeatReport, OwnReport,
+    PhiSample, ProbeReport, ProbeWay, Refutation, RefutationReport, Thresholds, VerdictReport,
+    WitnessReport,
+};
 
 /// A stream that this node opened, numbered by the core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -92,20 +99,6 @@ pub struct MemberEvent {
     pub to: Status,
     /// Why, for suspect and dead.
     pub evidence: Option<Evidence>,
-}
-
-/// What a verdict rests on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Evidence {
-    /// The rule that fired: `own` (this node decided), `told` (an update said so) or `isolated`
-    /// (decided without contact to anybody; it is not told to others).
-    pub rule: Cow<'static, str>,
-    /// Decades of evidence; 0 when told.
-    pub phi: f64,
-    /// Witnesses that answered this node and got no answer from the member.
-    pub witnesses: usize,
-    /// Since when the member gave no proof of life, up to the verdict.
-    pub silence: Duration,
 }
 
 /// How a join address answered.

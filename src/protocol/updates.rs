@@ -159,12 +159,7 @@ impl Node {
             let wait = self.config.pause_tolerance + 2 * self.config.probe_period;
             self.timers.set(Timer::ForeignSuspicion(member), now, wait);
         }
-        let evidence = Evidence {
-            rule: "told".into(),
-            phi: 0.0,
-            witnesses: 0,
-            silence: self.silence_of(member),
-        };
+        let evidence = Evidence::new("told", self.silence_of(member));
         self.follow_change(member, &change, source, Some(evidence), out);
         true
     }

@@ -321,10 +321,9 @@ mod tests {
             from: Some(Status::Suspect),
             to: Status::Dead,
             evidence: Some(Evidence {
-                rule: rule.into(),
                 phi: 9.8,
                 witnesses: 3,
-                silence: Duration::from_millis(5600),
+                ..Evidence::new(rule, Duration::from_millis(5600))
             }),
         })
     }
