@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use rumord::protocol::{MEMBERS_MAX, Schedule};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use rumord::protocol::MEMBERS_MAX;
+use serde::{Deserialize, Serialize};
 
 use super::Trouble;
+use crate::compare::contender::Profile;
+use crate::compare::measure::Protocol;
 use crate::compare::measures;
 use crate::world::{TAMPERING_WORDS, Tampering};
 
@@ -57,6 +59,9 @@ impl Seeded {
 
 /// Runs of one command, at most: their findings are held until the report.
 const RUNS_MAX: u64 = 1_000_000;
+
+/// The longest time that a run may be asked for.
+const YEAR_SECONDS: f64 = 365.0 * 24.0 * 3600.0;
 
 /// A range of numbers, both ends included: `1..200`, or one number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -133,6 +138,31 @@ impl TryFrom<String> for Span {
     }
 }
 
+/// Sizes of clusters: `2,3,20`, or `16..4096` for the first and its doubles.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sizes(pub Vec<usize>);
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut sizes = Vec::new();
+        for part in text.split(',') {
+            sizes.extend(clusters(part)?.doubles());
+        }
+        Ok(Sizes(sizes))
+    }
+}
+
+/// A length of time in seconds, above 0 and at most a year.
+pub fn positive_seconds(text: &str) -> Result<f64, String> {
+    let length = text.parse().ok();
+    let fits = |length: &f64| (0.001..=YEAR_SECONDS).contains(length);
+    length
+        .filter(fits)
+        .ok_or_else(|| format!("{text:?} is no length of time; give seconds, 0.001 to a year"))
+}
+
 /// Numbers of faults, as `3,7,9`; `none` for no fault.
 pub fn fault_numbers(text: &str) -> Result<BTreeSet<usize>, String> {
     if text == "none" {
@@ -151,25 +181,23 @@ pub fn tampering(word: &str) -> Result<Tampering, String> {
         .ok_or_else(|| format!("{word:?} is no way to break it; take one of {TAMPERING_WORDS:?}"))
 }
 
-/// A probe schedule by its word.
-pub fn schedule(word: &str) -> Result<Schedule, String> {
-    Schedule::from_word(word)
-        .ok_or_else(|| format!("{word:?} is no schedule; take one of {:?}", Schedule::WORDS))
+/// Who detects, by the word for it.
+pub fn detector(word: &str) -> Result<String, String> {
+    let words = Protocol::DETECTORS.map(|(word, _)| word);
+    match words.contains(&word) {
+        true => Ok(word.to_owned()),
+        false => Err(format!("{word:?} is no detector; take some of {words:?}")),
+    }
 }
 
-/// A schedule written by its word.
-pub mod schedule_word {
-    use super::{Deserialize, Deserializer, Schedule, Serializer};
-
-    /// Writes the word.
-    pub fn serialize<S: Serializer>(schedule: &Schedule, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(schedule.as_str())
-    }
-
-    /// Reads the word.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Schedule, D::Error> {
-        let word = String::deserialize(from)?;
-        super::schedule(&word).map_err(serde::de::Error::custom)
+/// A profile by its word.
+pub fn profile(word: &str) -> Result<String, String> {
+    match Profile::from_word(word) {
+        Some(_) => Ok(word.to_owned()),
+        None => Err(format!(
+            "{word:?} is no profile; take one of {:?}",
+            Profile::WORDS
+        )),
     }
 }
 

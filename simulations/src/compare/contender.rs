@@ -2,9 +2,58 @@
 
 use std::time::Duration;
 
+use rumord::protocol::Config;
 use rumord::time::Instant;
 
 use crate::link::Link;
+
+/// What a network the protocol's own parameters are made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// One machine.
+    Local,
+    /// One data centre.
+    Lan,
+    /// Between sites.
+    Wan,
+}
+
+impl Profile {
+    /// All, as written on a command line.
+    pub const WORDS: [&'static str; 3] = ["local", "lan", "wan"];
+
+    /// The word of this profile.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    /// The profile of a word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Profile::Local, Profile::Lan, Profile::Wan];
+        all.into_iter().find(|profile| profile.as_str() == word)
+    }
+
+    /// A flawless link of such a network.
+    #[must_use]
+    pub fn link(self) -> Link {
+        match self {
+            Profile::Local | Profile::Lan => Link::LAN,
+            Profile::Wan => Link::WAN,
+        }
+    }
+
+    /// Our own core's parameters for it.
+    #[must_use]
+    pub fn config(self) -> Config {
+        match self {
+            Profile::Local => Config::local(),
+            Profile::Lan => Config::lan(),
+            Profile::Wan => Config::wan(),
+        }
+    }
+}
 
 /// Names a member: the how-manieth that was started. It keeps its number over restarts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -15,23 +64,57 @@ pub struct Member(pub usize);
 pub struct Setting {
     /// Members for which the protocol's parameters are chosen, where it wants to know.
     pub nodes: usize,
+    /// The network that its parameters are made for.
+    pub profile: Profile,
     /// Every link.
     pub link: Link,
     /// Everything random follows from it.
     pub seed: u64,
-    /// Whether verdicts are kept; a measure of speed has no use for them.
+    /// Whether changes are kept; a measure of speed has no use for them.
     pub keeping: bool,
+    /// Whether our own core's invariants are looked at after every event.
+    pub checked: bool,
 }
 
-/// An observer began to hold a subject for dead.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Verdict {
+impl Setting {
+    /// Members that were started for one data centre, on its links.
+    #[must_use]
+    pub fn lan(nodes: usize, loss: f64, seed: u64) -> Self {
+        Setting {
+            nodes,
+            profile: Profile::Lan,
+            link: Link::LAN.losing(loss),
+            seed,
+            keeping: true,
+            checked: false,
+        }
+    }
+}
+
+/// What an observer holds of a subject.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum View {
+    /// It runs.
+    Alive,
+    /// It may have ended.
+    Suspect,
+    /// It has ended.
+    Dead,
+}
+
+/// An observer's view of a subject has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
     /// When.
     pub at: Instant,
     /// Whose table says so.
     pub observer: Member,
     /// About whom.
     pub subject: Member,
+    /// What it says now.
+    pub to: View,
+    /// For an accusation by the observer's own evidence, why; `None` when others told it so.
+    pub why: Option<String>,
 }
 
 /// What all members together have sent.
@@ -89,8 +172,8 @@ pub trait Contender {
     /// Whether no other that runs shows this member as alive.
     fn is_held_dead(&self, member: Member) -> bool;
 
-    /// Every verdict so far, in no order that matters.
-    fn verdicts(&self) -> Vec<Verdict>;
+    /// All changes of views since this was last asked, in the order of time.
+    fn take_changes(&mut self) -> Vec<Change>;
 
     /// Members that were forced to take a new identity though they never ended, and how often.
     fn rejoins(&self) -> Vec<(Member, u64)>;

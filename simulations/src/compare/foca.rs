@@ -22,7 +22,7 @@ use rumord::time::Instant;
 
 pub use identity::Identity;
 
-use super::contender::{Contender, Member, Sent, Setting, Verdict};
+use super::contender::{Change, Contender, Member, Sent, Setting};
 use crate::forks::{Consumer, fork};
 use crate::network::{Dropped, Network, Packet};
 use crate::process::SOCKET_PACKETS_MAX;
@@ -49,7 +49,7 @@ pub struct FocaWorld {
     hosts: Vec<Host>,
     cuts: Vec<RuleId>,
     told: Option<(Member, u64)>,
-    verdicts: Vec<Verdict>,
+    changes: Vec<Change>,
     rng: Xoshiro256PlusPlus,
 }
 
@@ -105,7 +105,7 @@ impl FocaWorld {
             network: &mut self.network,
             shown,
             rejoins,
-            verdicts: self.setting.keeping.then_some(&mut self.verdicts),
+            changes: self.setting.keeping.then_some(&mut self.changes),
         };
         action(foca, surroundings);
     }
@@ -235,7 +235,7 @@ impl Contender for FocaWorld {
             hosts: Vec::new(),
             cuts: Vec::new(),
             told: None,
-            verdicts: Vec::new(),
+            changes: Vec::new(),
             rng: fork(setting.seed, Consumer::Nodes),
         }
     }
@@ -349,8 +349,8 @@ impl Contender for FocaWorld {
             .all(|other| other.shows(member).is_none())
     }
 
-    fn verdicts(&self) -> Vec<Verdict> {
-        self.verdicts.clone()
+    fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     fn rejoins(&self) -> Vec<(Member, u64)> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
+use rumord::protocol::Schedule;
 use rumord::time::Instant;
 
-use super::contender::{Contender, Member, Setting};
+use super::contender::{Change, Contender, Member, Setting, View};
 use super::{FocaWorld, RumordWorld};
 use crate::forks::{Consumer, fork};
-use crate::link::Link;
 
 /// How long a cluster runs before anything happens: all have been probed, and were heard.
 const WARM_UP: Duration = Duration::from_secs(15);
@@ -25,26 +25,39 @@ const LOOKS: u32 = 1000;
 pub enum Protocol {
     /// Our own core.
     Rumord,
+    /// The same with SWIM's shuffled round-robin for a probe schedule.
+    RoundRobin,
     /// foca 2.0.
     Foca,
 }
 
 impl Protocol {
-    /// All, in the order of the tables.
+    /// Those whose measures are compared, in the order of the tables.
     pub const ALL: [Protocol; 2] = [Protocol::Rumord, Protocol::Foca];
+
+    /// Those whose detection is measured, by the words for them.
+    pub const DETECTORS: [(&'static str, Protocol); 3] = [
+        ("slots", Protocol::Rumord),
+        ("round-robin", Protocol::RoundRobin),
+        ("foca", Protocol::Foca),
+    ];
 
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Protocol::Rumord => "rumord",
+            Protocol::RoundRobin => "rumord, round-robin",
             Protocol::Foca => "foca",
         }
     }
 
-    fn empty(self, setting: &Setting) -> Box<dyn Contender> {
+    /// An empty world of it.
+    #[must_use]
+    pub fn empty(self, setting: &Setting) -> Box<dyn Contender> {
         match self {
             Protocol::Rumord => Box::new(RumordWorld::empty(setting)),
+            Protocol::RoundRobin => Box::new(RumordWorld::scheduled(setting, Schedule::RoundRobin)),
             Protocol::Foca => Box::new(FocaWorld::empty(setting)),
         }
     }
@@ -135,17 +148,14 @@ pub struct Stage {
     pub contender: Box<dyn Contender>,
     /// The members with which it began.
     pub members: Vec<Member>,
+    log: Vec<Change>,
     rng: Xoshiro256PlusPlus,
 }
 
 impl Stage {
     fn settled(protocol: Protocol, trial: &Trial) -> Self {
-        let mut contender = protocol.empty(&Setting {
-            nodes: trial.nodes,
-            link: Link::LAN.losing(trial.loss),
-            seed: trial.seed,
-            keeping: true,
-        });
+        let setting = Setting::lan(trial.nodes, trial.loss, trial.seed);
+        let mut contender = protocol.empty(&setting);
         let members = contender.start_full(trial.nodes);
         let mut rng = fork(trial.seed, Consumer::Scenario);
         let moment = Duration::from_micros(rng.random_range(0..1_000_000));
@@ -153,8 +163,21 @@ impl Stage {
         Stage {
             contender,
             members,
+            log: Vec::new(),
             rng,
         }
+    }
+
+    /// All changes of views so far, in the order of time.
+    fn log(&mut self) -> &[Change] {
+        self.log.append(&mut self.contender.take_changes());
+        &self.log
+    }
+
+    /// Verdicts of death since `since`.
+    fn verdicts(&mut self, since: Instant) -> impl Iterator<Item = &Change> {
+        let log = self.log().iter();
+        log.filter(move |change| change.to == View::Dead && change.at >= since)
     }
 
     /// A random member.
@@ -192,19 +215,17 @@ impl Stage {
 
     /// From `since` until somebody first held one of `subjects` for dead, in seconds.
     #[must_use]
-    pub fn first_verdict(&self, since: Instant, subjects: &[Member]) -> Option<f64> {
-        let verdicts = self.contender.verdicts().into_iter();
-        let about = verdicts.filter(|each| each.at >= since && subjects.contains(&each.subject));
-        let first = about.map(|verdict| verdict.at).min()?;
-        Some(first.since(since).as_secs_f64())
+    pub fn first_verdict(&mut self, since: Instant, subjects: &[Member]) -> Option<f64> {
+        let about = |change: &&Change| subjects.contains(&change.subject);
+        let first = self.verdicts(since).find(about)?;
+        Some(first.at.since(since).as_secs_f64())
     }
 
     /// Members that somebody held for dead since `since`, those of `except` left out.
     #[must_use]
-    pub fn held_dead(&self, since: Instant, except: &[Member]) -> f64 {
-        let verdicts = self.contender.verdicts().into_iter();
-        let since = verdicts.filter(|verdict| verdict.at >= since);
-        let subjects: BTreeSet<Member> = since.map(|verdict| verdict.subject).collect();
+    pub fn held_dead(&mut self, since: Instant, except: &[Member]) -> f64 {
+        let subjects = self.verdicts(since).map(|verdict| verdict.subject);
+        let subjects: BTreeSet<Member> = subjects.collect();
         let wrongly = subjects.iter().filter(|subject| !except.contains(subject));
         wrongly.count() as f64
     }

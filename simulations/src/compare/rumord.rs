@@ -1,16 +1,18 @@
 //! Our own core as a contender: the [`World`] of all other commands.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rumord::member::NodeName;
-use rumord::protocol::{Config, Direction, EventKind, Transport};
+use rumord::member::{NodeName, Status};
+use rumord::protocol::{Config, Direction, EventKind, Evidence, MemberEvent, Schedule, Transport};
 use rumord::time::Instant;
 
-use super::contender::{Contender, Member, Sent, Setting, Verdict};
+use super::contender::{Change, Contender, Member, Sent, Setting, View};
 use crate::process::ProcessId;
 use crate::rules::RuleId;
-use crate::world::{Checking, Keeping, MemberNews, Options, Restart, Start, WatchId, World};
+use crate::world::{Checking, Keeping, Options, Restart, Start, WatchId, World};
+
+/// Begins the name of every member.
+const PREFIX: &str = "n";
 
 /// rumord members in simulated time.
 pub struct RumordWorld {
@@ -22,6 +24,34 @@ pub struct RumordWorld {
 }
 
 impl RumordWorld {
+    /// An empty world of members that probe each other by this schedule.
+    #[must_use]
+    pub fn scheduled(setting: &Setting, schedule: Schedule) -> Self {
+        let config = Config {
+            schedule,
+            ..setting.profile.config()
+        };
+        let options = Options {
+            config,
+            link: setting.link,
+            keeping: match setting.keeping {
+                true => Keeping::Events,
+                false => Keeping::Nothing,
+            },
+            checking: match setting.checked {
+                true => Checking::Everything,
+                false => Checking::Nothing,
+            },
+            ..Options::seeded(setting.seed)
+        };
+        RumordWorld {
+            world: World::new(options),
+            runs: Vec::new(),
+            cuts: Vec::new(),
+            told: None,
+        }
+    }
+
     fn run(&self, member: Member) -> ProcessId {
         self.runs[member.0]
     }
@@ -30,35 +60,43 @@ impl RumordWorld {
         self.runs.push(run);
         Member(self.runs.len() - 1)
     }
+}
 
-    /// Whose names are whose.
-    fn names(&self) -> BTreeMap<&NodeName, Member> {
-        let name = |(place, &run): (usize, &ProcessId)| {
-            let name = &self.world.process(run).name;
-            (name, Member(place))
-        };
-        self.runs.iter().enumerate().map(name).collect()
+/// The member of this name: all are numbered from 1.
+fn numbered(name: &NodeName) -> Option<Member> {
+    let number: usize = name.as_str().strip_prefix(PREFIX)?.parse().ok()?;
+    Some(Member(number.checked_sub(1)?))
+}
+
+/// What the table says after `event`; `None` if it is not about a member's status.
+fn view(event: &MemberEvent) -> Option<View> {
+    if matches!(event.kind, EventKind::Conflict | EventKind::Isolated) {
+        return None;
     }
+    Some(match event.to {
+        Status::Alive => View::Alive,
+        Status::Suspect => View::Suspect,
+        Status::Dead | Status::Left => View::Dead,
+    })
+}
+
+/// The evidence of an accusation that rests on the observer's own.
+fn why(event: &MemberEvent) -> Option<String> {
+    let accused = matches!(event.kind, EventKind::MemberSuspect | EventKind::MemberDead);
+    let own = |evidence: &&Evidence| accused && evidence.rule != "told";
+    let evidence = event.evidence.as_ref().filter(own)?;
+    Some(format!(
+        "rule {}, phi {:.1}, {} witnesses, silent for {:.3} s",
+        evidence.rule,
+        evidence.phi,
+        evidence.witnesses,
+        evidence.silence.as_secs_f64()
+    ))
 }
 
 impl Contender for RumordWorld {
     fn empty(setting: &Setting) -> Self {
-        let keeping = match setting.keeping {
-            true => Keeping::Events,
-            false => Keeping::Nothing,
-        };
-        RumordWorld {
-            world: World::new(Options {
-                config: Config::lan(),
-                link: setting.link,
-                keeping,
-                checking: Checking::Nothing,
-                ..Options::seeded(setting.seed)
-            }),
-            runs: Vec::new(),
-            cuts: Vec::new(),
-            told: None,
-        }
+        RumordWorld::scheduled(setting, Schedule::Slots)
     }
 
     fn start_full(&mut self, count: usize) -> Vec<Member> {
@@ -68,7 +106,7 @@ impl Contender for RumordWorld {
 
     fn start_joining(&mut self, through: Member) -> Member {
         let address = self.world.address(self.run(through));
-        let name = format!("n{}", self.runs.len() + 1);
+        let name = format!("{PREFIX}{}", self.runs.len() + 1);
         let run = self.world.start(Start::named(&name).joining([address]));
         self.add(run)
     }
@@ -124,17 +162,18 @@ impl Contender for RumordWorld {
         self.world.everyone_buries(self.run(member))
     }
 
-    fn verdicts(&self) -> Vec<Verdict> {
-        let names = self.names();
-        let verdict = |news: MemberNews<'_>| {
-            Some(Verdict {
-                at: news.at,
-                observer: *names.get(&self.world.process(news.observer).name)?,
-                subject: *names.get(&news.event.member)?,
+    fn take_changes(&mut self) -> Vec<Change> {
+        let news = self.world.take_news();
+        let change = |(at, observer, event): (Instant, ProcessId, MemberEvent)| {
+            Some(Change {
+                at,
+                observer: numbered(&self.world.process(observer).name)?,
+                subject: numbered(&event.member)?,
+                to: view(&event)?,
+                why: why(&event),
             })
         };
-        let dead = |news: &MemberNews<'_>| news.event.kind == EventKind::MemberDead;
-        self.world.news().filter(dead).filter_map(verdict).collect()
+        news.into_iter().filter_map(change).collect()
     }
 
     fn rejoins(&self) -> Vec<(Member, u64)> {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant as WallInstant};
 
 use super::contender::{Contender, Setting};
 use super::{FocaWorld, RumordWorld};
-use crate::link::Link;
 
 /// Both protocols probe once in so long.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -33,10 +32,8 @@ pub fn speeds(nodes: usize, turns: usize, seed: u64) -> Speeds {
     let mut speeds = Speeds::default();
     for turn in 0..turns as u64 {
         let setting = Setting {
-            nodes,
-            link: Link::LAN,
-            seed: seed + turn,
             keeping: false,
+            ..Setting::lan(nodes, 0.0, seed + turn)
         };
         speeds.rumord.push(speed::<RumordWorld>(&setting));
         speeds.foca.push(speed::<FocaWorld>(&setting));

@@ -133,6 +133,22 @@ impl World {
         })
     }
 
+    /// Everything that was said about members since this was last asked, in the order of time and
+    /// with who said it. It is not kept any longer.
+    pub fn take_news(&mut self) -> Vec<(Instant, ProcessId, MemberEvent)> {
+        let mut news = Vec::new();
+        for process in &mut self.processes {
+            let id = process.id;
+            let member = |(at, event)| match event {
+                Event::Member(event) => Some((at, id, event)),
+                _ => None,
+            };
+            news.extend(process.events.drain(..).filter_map(member));
+        }
+        news.sort_by_key(|(at, _, _)| *at);
+        news
+    }
+
     /// What was said of `kind` about the member of `subject`, at `since` or later.
     pub fn news_of(
         &self,

@@ -149,12 +149,72 @@ fn detect_finds_every_crash_and_accuses_nobody_else() {
         ];
         let (table, trouble) = printed(&arguments);
         assert_eq!(trouble, None, "{table}");
-        assert_eq!(table.matches("0 deaths").count(), 2, "{table}");
+        let deaths = table.lines().filter(|line| line.starts_with("deaths "));
+        let counts = deaths.map(|line| line.split_whitespace().nth(2));
+        assert_eq!(counts.collect::<Vec<_>>(), [Some("0"); 2], "{table}");
         let file = |name: &str| std::fs::read_to_string(path.join(name)).expect("it was written");
         assert_eq!(file("detect.jsonl").lines().count(), 20);
         assert!(file("mistakes.svg").contains("per member and hour"));
     }
     std::fs::remove_dir_all(&path).expect("it was made");
+}
+
+/// The last words of a table's row.
+fn row<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
+    let row = table.lines().find(|line| line.starts_with(name));
+    row.expect("a row").split_whitespace().collect()
+}
+
+/// Members come back as new lives, and each crash is found like the first.
+#[test]
+fn several_crash_in_one_cluster_one_after_the_other() {
+    let arguments = ["detect", "--nodes", "12", "--runs", "2", "--crashes", "6"];
+    for profile in ["local", "lan", "wan"] {
+        let (table, trouble) = printed(&[&arguments[..], &["--profile", profile]].concat());
+        assert_eq!(trouble, None, "{table}");
+        assert_eq!(row(&table, "known everywhere")[2], "12", "{table}");
+        let declared: f64 = row(&table, "first declared")[3].parse().expect("seconds");
+        let tolerance = match profile {
+            "local" => 2.0,
+            "lan" => 5.0,
+            _ => 10.0,
+        };
+        assert!((tolerance..tolerance + 2.0).contains(&declared), "{table}");
+    }
+}
+
+/// foca has no defence against loss: what it gets wrong is told, and is no failure of ours.
+#[test]
+fn mistakes_of_healthy_clusters_are_counted_with_their_lengths() {
+    let arguments = [
+        "detect",
+        "--nodes",
+        "16",
+        "--loss",
+        "0.3",
+        "--healthy",
+        "300",
+        "--runs",
+        "2",
+    ];
+    let (table, trouble) = printed(&[&arguments[..], &["--detector", "slots,foca"]].concat());
+    assert_eq!(trouble, None, "{table}");
+    let (ours, theirs) = table.split_once("16, foca").expect("two tables");
+    assert_eq!(row(ours, "deaths")[2], "0", "{table}");
+    assert_eq!(row(ours, "mistakes")[2], "9600", "2 runs of 16 for 300 s");
+    let deaths = row(theirs, "deaths");
+    let [count, recurrence, mean]: [f64; 3] =
+        [2, 3, 4].map(|place| deaths[place].parse().expect("a figure"));
+    assert!(count > 10.0 && mean > 0.0, "{table}");
+    assert!((count * recurrence / 9600.0 - 1.0).abs() < 0.01, "{table}");
+}
+
+#[test]
+fn impossible_detections_are_refused_with_the_remedy() {
+    let (_, trouble) = printed(&["detect", "--nodes", "1,8"]);
+    assert!(trouble.is_some_and(|trouble| trouble.contains("give --nodes 2 or more")));
+    let (_, trouble) = printed(&["detect", "--loss", "0.01", "--burst", "1"]);
+    assert!(trouble.is_some_and(|trouble| trouble.contains("or no --burst")));
 }
 
 #[test]

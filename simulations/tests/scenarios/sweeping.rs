@@ -6,8 +6,23 @@ use std::path::{Path, PathBuf};
 use crate::commands::{directory, printed};
 
 /// Commands that are made in parts, each with several runs.
-const COMMANDS: [&[&str]; 3] = [
+const COMMANDS: [&[&str]; 4] = [
     &["detect", "--nodes", "4", "--loss", "0,0.1", "--runs", "3"],
+    &[
+        "detect",
+        "--nodes",
+        "4..8",
+        "--loss",
+        "0,0.2",
+        "--burst",
+        "0.5",
+        "--healthy",
+        "40",
+        "--detector",
+        "slots,round-robin,foca",
+        "--runs",
+        "2",
+    ],
     &[
         "converge", "--nodes", "4..16", "--loss", "0,0.1", "--runs", "2",
     ],
@@ -157,7 +172,7 @@ fn parts_of_different_sweeps_are_not_merged() {
     );
     assert_eq!(make(COMMANDS[0], "2/3", &path), None);
     assert!(refused(&[&path]).contains("different sweeps: "));
-    assert_eq!(make(COMMANDS[2], "1/2", &path), None);
+    assert_eq!(make(COMMANDS[3], "1/2", &path), None);
     assert!(refused(&[&path]).contains("different sweeps: "));
     fs::remove_dir_all(path).expect("it was made");
 }

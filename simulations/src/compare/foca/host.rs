@@ -9,7 +9,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rumord::time::Instant;
 
 use super::identity::Identity;
-use crate::compare::contender::{Member, Verdict};
+use crate::compare::contender::{Change, Member, View};
 use crate::network::{Content, Network, Packet, Sending};
 use crate::queue::{Class, Queue};
 
@@ -102,8 +102,8 @@ pub struct Surroundings<'a> {
     pub shown: &'a mut Vec<Option<u64>>,
     /// See [`Host::rejoins`].
     pub rejoins: &'a mut u64,
-    /// Where verdicts are kept, if they are.
-    pub verdicts: Option<&'a mut Vec<Verdict>>,
+    /// Where changes are kept, if they are.
+    pub changes: Option<&'a mut Vec<Change>>,
 }
 
 impl Surroundings<'_> {
@@ -112,13 +112,21 @@ impl Surroundings<'_> {
         if self.shown.len() <= member.0 {
             self.shown.resize(member.0 + 1, None);
         }
-        let ended = self.shown[member.0].is_some() && life.is_none();
+        let before = self.shown[member.0];
         self.shown[member.0] = life;
-        if let (true, Some(verdicts)) = (ended, &mut self.verdicts) {
-            verdicts.push(Verdict {
+        // foca tells nobody of its suspicions.
+        let to = match (before, life) {
+            (Some(_), None) => View::Dead,
+            (None, Some(_)) => View::Alive,
+            _ => return,
+        };
+        if let Some(changes) = &mut self.changes {
+            changes.push(Change {
                 at: self.now,
                 observer: self.member,
                 subject: member,
+                to,
+                why: None,
             });
         }
     }

@@ -28,7 +28,8 @@ fn take(stage: &mut Stage) -> Values {
     let (sent, rejoins) = (stage.contender.sent(), stage.forced_rejoins());
     stage.contender.run_for(LENGTH);
     let now = stage.contender.sent();
-    let rate = |count: f64| count / LENGTH.as_secs_f64() / stage.members.len() as f64;
+    let members = stage.members.len() as f64;
+    let rate = |count: f64| count / LENGTH.as_secs_f64() / members;
     let datagrams = (now.datagrams - sent.datagrams) as f64;
     let bytes = (now.bytes - sent.bytes) as f64 + HEADER_BYTES * datagrams;
     vec![
