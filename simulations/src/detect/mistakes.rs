@@ -1,5 +1,5 @@
-//! Mistakes: members that are accused though they run, as Chen, Toueg and Aguilera measure them ("On
-//! the Quality of Service of Failure Detectors", IEEE Transactions on Computers 51, 2002).
+//! Mistakes: members that are accused though they run, as Chen, Toueg and Aguilera measure them
+//! ("On the Quality of Service of Failure Detectors", IEEE Transactions on Computers 51, 2002).
 //!
 //! One mistake about a member lasts from the first observer's accusation until nobody holds it any
 //! more: its length is their T_M, and the time from one to the next their T_MR. A query asks a
