@@ -38,6 +38,7 @@ mod probing;
 mod pulling;
 mod pulls;
 mod receive;
+mod relays;
 mod remembered;
 mod remembering;
 mod repair;

@@ -2,75 +2,120 @@
 
 use std::time::Duration;
 
-use rand::seq::SliceRandom;
+use rand::seq::IndexedRandom;
 
-use super::case::Phase;
+use super::case::{Case, Phase};
 use super::health::Punctuality;
 use super::loss;
 use super::probe::Purpose;
+use super::relays::{self, Candidate};
+use super::slots;
 use super::{Node, Outbox, Timer};
 use crate::member::NameHash;
 use crate::time::Instant;
 
-/// Stages of asking relays before the pace slows to one per period.
-const STAGES: usize = 2;
+/// Relays asked by the stages of an open case, in units of a sixth of `relays`: more at each, until
+/// loss explains the silence no longer. Where little is lost, hardly any of those first missed are
+/// in trouble, and the first stage asks one.
+const STAGES: [usize; 5] = [6, 12, 24, 48, 48];
+const STAGES_OF_CALM: [usize; 5] = [2, 6, 18, 48, 48];
+/// Up to this share of misses a network is calm.
+const CALM: f64 = 0.1;
+/// The same unit for each stage after these, one per period.
+const LATER_STAGE: usize = 24;
+const STAGE_UNIT: usize = 6;
 /// In clusters up to this size few relays exist, and each is asked again sooner and more often.
 const SMALL_CLUSTER: usize = 9;
 const SMALL_CLUSTER_GAP: Duration = Duration::from_millis(110);
-const SMALL_CLUSTER_STAGES: usize = 10;
-/// Pace of the rounds while a suspicion waits for the pause tolerance.
-pub(super) const ROUND: Duration = Duration::from_millis(500);
+const SMALL_CLUSTER_STAGES: usize = 40;
+/// Pace of the rounds while a suspicion waits for the pause tolerance; where hardly anybody can be
+/// asked, they are asked more often.
+const ROUND: Duration = Duration::from_millis(500);
+const ROUND_OF_FEW: Duration = Duration::from_millis(250);
+const FEW: usize = 5;
 /// Pace of the pings while an announced maintenance runs, which may be long.
 const EXCUSED_ROUND: Duration = Duration::from_secs(10);
 /// Relays asked per such round.
 const ROUND_RELAYS: usize = 2;
+/// So many rounds apart the accused is asked over a stream as well: where only its datagrams are
+/// blocked, it answers there.
+const STREAM_ROUNDS: u32 = 4;
 /// Rounds of the late window in quick succession, and most relays in one.
 const QUICK_FINAL_ROUNDS: u32 = 3;
 const FINAL_RELAYS_MAX: usize = 32;
+/// Members looked at for one that is to be asked, and at least so many.
+const CANDIDATES_PER_RELAY: usize = 3;
+const CANDIDATES_MIN: usize = 32;
 /// Added to the pause tolerance, so that a pause of just that length passes.
 const FINAL_MARGIN: Duration = Duration::from_millis(20);
+/// The tag by which members say where they stand.
+const ZONE_TAG: &str = "zone";
 
 impl Node {
     /// The next stage of an open case: more relays, and one more direct ping.
     pub(super) fn ask_stage(&mut self, member: NameHash, out: &mut Outbox) {
+        let calm = self.misses.share() < CALM;
         let Some(case) = self.cases.get_mut(&member) else {
             return;
         };
-        let relays = self.config.relays * if case.stages == 0 { 1 } else { 2 };
+        let plan = if calm { STAGES_OF_CALM } else { STAGES };
+        let units = plan.get(case.stages).copied().unwrap_or(LATER_STAGE);
         case.stages += 1;
-        let (small, stages) = (self.table.size() <= SMALL_CLUSTER, case.stages);
+        let stages = case.stages;
+        let relays = (self.config.relays * units / STAGE_UNIT).max(1);
         self.ask_relays(member, relays, out);
         self.ping(member, Purpose::Case, out);
-        let gap = match (small, stages) {
-            (true, ..=SMALL_CLUSTER_STAGES) => SMALL_CLUSTER_GAP,
-            (false, ..=STAGES) => self.config.relay_timeout,
-            _ => self.config.probe_period,
+        let gap = if stages <= plan.len() && self.has_fresh_relays(member) {
+            self.config.relay_timeout
+        } else if stages <= SMALL_CLUSTER_STAGES && self.table.size() <= SMALL_CLUSTER {
+            SMALL_CLUSTER_GAP
+        } else {
+            self.config.probe_period
         };
         self.timers.set(Timer::Case(member), self.now, gap);
     }
 
-    /// Asks `wanted` relays, first those not asked in this case.
-    fn ask_relays(&mut self, member: NameHash, wanted: usize, out: &mut Outbox) {
-        let Some(case) = self.cases.get(&member) else {
-            return;
-        };
-        let candidate = |other: &&NameHash| **other != member && !self.cases.contains_key(other);
-        let mut relays: Vec<NameHash> = self
-            .table
-            .active()
-            .iter()
-            .filter(candidate)
-            .copied()
-            .collect();
-        relays.shuffle(&mut self.rngs.relays);
-        relays.sort_by_key(|&relay| case.has_asked(relay));
-        relays.truncate(wanted);
-        for relay in relays {
+    /// Asks `wanted` relays, the likeliest to know first.
+    pub(super) fn ask_relays(&mut self, member: NameHash, wanted: usize, out: &mut Outbox) {
+        for relay in self.choose_relays(member, wanted) {
             if let Some(case) = self.cases.get_mut(&member) {
                 case.note_asked(relay);
             }
             self.ping_through(relay, member, out);
         }
+    }
+
+    /// Members that are not in question themselves, drawn at random, with the observers of `member`
+    /// among them.
+    fn choose_relays(&mut self, member: NameHash, wanted: usize) -> Vec<NameHash> {
+        let active = self.table.active();
+        let observers = slots::observers(member, active);
+        let looked_at = (CANDIDATES_PER_RELAY * wanted).max(CANDIDATES_MIN);
+        let drawn = active.sample(&mut self.rngs.relays, looked_at);
+        let drawn: Vec<NameHash> = drawn.copied().collect();
+        let others = drawn.iter().filter(|other| !observers.contains(other));
+        let (case, all) = (self.cases.get(&member), observers.iter().chain(others));
+        let usable = all.filter(|&&other| {
+            other != member && !self.cases.contains_key(&other) && !self.is_suspect(other)
+        });
+        let candidate = |&other: &NameHash| Candidate {
+            member: other,
+            asked: case.is_some_and(|case| case.has_asked(other)),
+            observer: observers.contains(&other),
+            zone: self.zone_of(other),
+        };
+        relays::choose(usable.map(candidate).collect(), wanted)
+    }
+
+    /// Whether some members were not asked about `member` yet.
+    fn has_fresh_relays(&self, member: NameHash) -> bool {
+        let asked = self.cases.get(&member).map_or(0, Case::asked);
+        asked + 1 < self.table.active().len()
+    }
+
+    fn zone_of(&self, member: NameHash) -> Option<&str> {
+        let metadata = self.table.get(member)?.record.current_metadata()?;
+        metadata.tags.get(ZONE_TAG).map(String::as_str)
     }
 
     /// The next step of a case is due.
@@ -103,17 +148,37 @@ impl Node {
         self.judge_isolated(member, out);
     }
 
+    /// Time from one round to the next.
+    pub(super) fn round(&self) -> Duration {
+        if self.table.size() <= FEW {
+            ROUND_OF_FEW
+        } else {
+            ROUND
+        }
+    }
+
     fn final_at(&self, since: Instant) -> Instant {
         since + self.config.pause_tolerance + FINAL_MARGIN
     }
 
-    /// While the pause tolerance runs: one ping, and two relays.
+    /// While the pause tolerance runs: one ping, and two relays, unless others have accused the
+    /// member before and ask for themselves.
     fn wait_round(&mut self, member: NameHash, since: Instant, out: &mut Outbox) {
+        let Some(case) = self.cases.get_mut(&member) else {
+            return;
+        };
+        case.rounds += 1;
+        let (rounds, seconded) = (case.rounds, case.seconds_others);
         self.ping(member, Purpose::Case, out);
-        self.ask_relays(member, ROUND_RELAYS, out);
+        if !seconded {
+            self.ask_relays(member, ROUND_RELAYS, out);
+        }
+        if rounds.is_multiple_of(STREAM_ROUNDS) {
+            self.ping_by_stream(member, out);
+        }
         let left = self.final_at(since).since(self.health.awake(self.now));
         self.timers
-            .set(Timer::Case(member), self.now, left.min(ROUND));
+            .set(Timer::Case(member), self.now, left.min(self.round()));
     }
 
     /// While its announced maintenance runs, nobody is declared dead: one ping now and then. A
@@ -150,7 +215,7 @@ impl Node {
         let gap = if quick {
             self.config.relay_timeout
         } else {
-            ROUND
+            self.round()
         };
         self.timers.set(Timer::Case(member), self.now, gap);
     }

@@ -20,8 +20,10 @@ const WITNESSES_FOR_SUSPICION: usize = 2;
 const LATE_PHI_OF_TWO: f64 = 0.7;
 /// Least decades one observer may contribute before it counts no more.
 const OBSERVER_DECADES_MIN: f64 = 6.0;
-/// Clusters up to this size have so few witnesses that each may speak again sooner.
-const SMALL_CLUSTER: usize = 5;
+/// Clusters up to this size have so few witnesses that each may speak again sooner while the case
+/// is open; in those up to the other, also later.
+const SMALL_CLUSTER: usize = 9;
+const FEW: usize = 5;
 /// For how old a miss an answer vouches: that somebody is heard now says nothing about a link that
 /// was deaf long before.
 const VOUCHED_WITHIN: Duration = Duration::from_secs(1);
@@ -88,6 +90,10 @@ pub struct Case {
     pub phase: Phase,
     /// Stages of relays asked while open.
     pub stages: usize,
+    /// Rounds of waiting for the pause tolerance.
+    pub rounds: u32,
+    /// Whether others suspected the member already when this case came to suspect it.
+    pub seconds_others: bool,
     phi: f64,
     late_phi: f64,
     observers: BTreeMap<NameHash, Tally>,
@@ -106,6 +112,8 @@ impl Case {
             opened: awake,
             phase: Phase::Open,
             stages: 0,
+            rounds: 0,
+            seconds_others: false,
             phi: 0.0,
             late_phi: 0.0,
             observers: BTreeMap::new(),
@@ -137,6 +145,12 @@ impl Case {
     #[must_use]
     pub fn has_asked(&self, relay: NameHash) -> bool {
         self.asked.contains(&relay)
+    }
+
+    /// Relays asked.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.asked.len()
     }
 
     /// Notes that `relay` was asked.
@@ -267,6 +281,8 @@ impl Case {
 fn observer_gap(phase: Phase, cluster: usize) -> Duration {
     if phase == Phase::Open && cluster <= SMALL_CLUSTER {
         Duration::from_millis(100)
+    } else if cluster <= FEW {
+        Duration::from_millis(250)
     } else {
         Duration::from_millis(500)
     }

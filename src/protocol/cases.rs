@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::asking::ROUND;
 use super::case::{Case, Circumstances, Phase, Verdict};
 use super::config::Spreading;
 use super::loss;
@@ -30,11 +29,7 @@ impl Node {
         }
         let opened = !self.cases.contains_key(&member);
         if opened && probe.purpose == Purpose::Case {
-            // The case it was sent for is closed: by a proof of life, and then it was lost, or by a
-            // death, which says nothing about the network.
-            if self.table.is_active(member) {
-                self.misses.missed();
-            }
+            // The case it was sent for is closed. The member's next answer counts it as lost.
             return;
         }
         if opened && !self.open_case(member, probe) {
@@ -164,9 +159,10 @@ impl Node {
 
     fn suspect(&mut self, member: NameHash, out: &mut Outbox) {
         let evidence = self.evidence("own", member);
-        let awake = self.health.awake(self.now);
+        let (awake, accused) = (self.health.awake(self.now), self.is_suspect(member));
         if let Some(case) = self.cases.get_mut(&member) {
             case.suspect(awake);
+            case.seconds_others = accused;
         }
         self.stats.suspicions.add(SuspicionOutcome::Raised, 1);
         self.assert_status(member, Status::Suspect, evidence, out);
@@ -174,7 +170,7 @@ impl Node {
         self.timers.set(
             Timer::Case(member),
             self.now,
-            ROUND.min(self.config.pause_tolerance),
+            self.round().min(self.config.pause_tolerance),
         );
     }
 

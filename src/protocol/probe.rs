@@ -53,6 +53,15 @@ pub enum Purpose {
     Forget(NameHash),
 }
 
+impl Purpose {
+    /// Whether an answer, or a miss of somebody who then proves alive, tells how much is lost. What
+    /// this node asks for others, or of the dead, does not: there only answers would count.
+    #[must_use]
+    pub const fn measures_loss(self) -> bool {
+        matches!(self, Purpose::Scheduled | Purpose::Case | Purpose::Check)
+    }
+}
+
 /// One open question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
@@ -143,10 +152,7 @@ impl ProbeBook {
             probe.timed_out
                 && probe.target == target
                 && probe.sent_at < proof
-                && matches!(
-                    probe.purpose,
-                    Purpose::Scheduled | Purpose::Case | Purpose::Check
-                )
+                && probe.purpose.measures_loss()
         };
         let before = self.open.len();
         self.open.retain(|(_, probe)| !lost(probe));

@@ -282,7 +282,9 @@ impl Node {
             self.stats.probes.add((kind, ProbeOutcome::Late), 1);
         } else {
             self.stats.probes.add((kind, ProbeOutcome::Acked), 1);
-            self.misses.answered();
+            if probe.purpose.measures_loss() {
+                self.misses.answered();
+            }
         }
         out.events.push(Event::ProbeAnswered(round_trip));
         if let Some(contact) = self.note_answer(member)
