@@ -17,6 +17,7 @@ mod conflict;
 mod describing;
 mod digest;
 mod dissemination;
+mod evicting;
 mod exchange;
 mod exchanging;
 mod forgetting;
@@ -37,6 +38,7 @@ mod probe;
 mod probing;
 mod pulling;
 mod pulls;
+mod quarantine;
 mod receive;
 mod relays;
 mod remembered;
@@ -56,6 +58,7 @@ mod stream_watch;
 mod streams;
 mod table;
 mod timers;
+mod trial;
 mod updates;
 mod view;
 mod waking;
@@ -94,6 +97,7 @@ use agreement::Agreement;
 use case::Case;
 use conflict::Conflict;
 use dissemination::{ByteBucket, Dissemination};
+use evicting::Evictions;
 use exchange::Running;
 use forgetting::Removals;
 use health::Health;
@@ -219,6 +223,7 @@ pub struct Node {
     /// The latest answer from anybody to a question of this node.
     contact_at: Instant,
     isolated: bool,
+    evictions: Evictions,
     // Spreading.
     news: Dissemination,
     push_budget: ByteBucket,
@@ -298,6 +303,7 @@ impl Node {
             health: Health::new(config.late_threshold, config.probe_period),
             contact_at: Instant::ORIGIN,
             isolated: false,
+            evictions: Evictions::default(),
             news: Dissemination::new(config.spreading),
             push_budget: ByteBucket::new(config.push_rate, config.push_burst, now),
             pushed_at: Instant::ORIGIN,

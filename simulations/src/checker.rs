@@ -229,7 +229,8 @@ impl Checker {
     }
 
     /// No node reports itself as suspect or dead: it knows better, and a reader of its table would
-    /// take it out of service.
+    /// take it out of service. Only an eviction for losing packets it accepts, until it has tried
+    /// itself.
     fn invariant_nobody_accuses_itself(
         &self,
         now: Instant,
@@ -237,7 +238,11 @@ impl Checker {
         event: &MemberEvent,
     ) -> Result<(), Violation> {
         let accuses = matches!(event.kind, EventKind::MemberSuspect | EventKind::MemberDead);
-        if accuses && event.member.hash() == process.name.hash() {
+        let evicted = event
+            .evidence
+            .as_ref()
+            .is_some_and(|it| it.rule == "degraded");
+        if accuses && !evicted && event.member.hash() == process.name.hash() {
             let detail = format!("{event:?}");
             return broken("nobody-accuses-itself", now, process, detail);
         }

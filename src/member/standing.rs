@@ -143,6 +143,18 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// Most strikes taken from a member not known before.
+    pub const STRIKES_FIRST_MAX: u16 = 1024;
+    /// Most evictions of one life that can have been missed: the quarantines between them would
+    /// have taken hours.
+    const STRIKES_MISSED_MAX: u16 = 16;
+
+    /// Whether `claim`, about the same instance, can be true as to its evictions.
+    #[must_use]
+    pub const fn accepts_strikes(&self, claim: Standing) -> bool {
+        claim.strikes <= self.strikes.saturating_add(Self::STRIKES_MISSED_MAX)
+    }
+
     /// The claim with which a process starts its life.
     #[must_use]
     pub const fn alive(generation: Generation, node_id: NodeId) -> Self {
@@ -262,6 +274,15 @@ mod tests {
         assert!(!held.accepts(Incarnation(8 + (1 << 16))));
         assert!(!held.accepts(Incarnation(u32::MAX)));
         assert!(Incarnation(u32::MAX - 1).accepts(Incarnation(u32::MAX)));
+    }
+
+    #[test]
+    fn more_evictions_than_can_have_been_missed_are_not_true() {
+        let held = standing(1, 0, Status::Alive);
+        let claim = |strikes| Standing { strikes, ..held };
+        assert!(held.accepts_strikes(claim(0)) && held.accepts_strikes(claim(16)));
+        assert!(!held.accepts_strikes(claim(17)));
+        assert!(claim(u16::MAX).accepts_strikes(claim(u16::MAX)));
     }
 
     #[test]

@@ -46,6 +46,9 @@ const FINAL_RELAYS_MAX: usize = 32;
 /// Members looked at for one that is to be asked, and at least so many.
 const CANDIDATES_PER_RELAY: usize = 3;
 const CANDIDATES_MIN: usize = 32;
+/// Clusters up to this size hear of every heartbeat soon; and the most that their absence says.
+const HEARTBEAT_CLUSTER_MAX: usize = 20;
+const HEARTBEAT_DECADES_MAX: f64 = 2.0;
 /// Added to the pause tolerance, so that a pause of just that length passes.
 const FINAL_MARGIN: Duration = Duration::from_millis(20);
 /// The tag by which members say where they stand.
@@ -148,6 +151,21 @@ impl Node {
         self.judge_isolated(member, out);
     }
 
+    /// Decades of evidence in the silence of a member's heartbeats, as far as it is longer than that
+    /// of others. Only where all heartbeats fit into few messages they come often enough to say
+    /// something in time; and in a cluster of two they come the same way as the answers.
+    fn missed_heartbeats(&self, member: NameHash) -> f64 {
+        let active = self.table.active();
+        if !(3..=HEARTBEAT_CLUSTER_MAX).contains(&self.table.size()) {
+            return 0.0;
+        }
+        let others = active.iter().filter(|&&other| other != member);
+        let mut usual: Vec<f64> = others.map(|&other| self.heartbeat_phi(other)).collect();
+        usual.sort_unstable_by(f64::total_cmp);
+        let median = usual.get(usual.len() / 2).copied().unwrap_or_default();
+        (self.heartbeat_phi(member) - median).clamp(0.0, HEARTBEAT_DECADES_MAX)
+    }
+
     /// Time from one round to the next.
     pub(super) fn round(&self) -> Duration {
         if self.table.size() <= FEW {
@@ -196,11 +214,16 @@ impl Node {
     /// After it: as many witnesses as the verdict still needs.
     fn final_round(&mut self, member: NameHash, out: &mut Outbox) {
         let circumstances = self.circumstances(member);
-        let share = self.misses.share();
+        let heartbeats = self.missed_heartbeats(member);
         let Some(case) = self.cases.get_mut(&member) else {
             return;
         };
+        let first = matches!(case.phase, Phase::Suspect { .. });
         case.begin_final_round();
+        if first {
+            case.missed_heartbeats(heartbeats);
+        }
+        let share = self.misses.share().max(case.unheard_share());
         let decades = loss::decades(share);
         let relays = case.relays_needed(&circumstances, decades, share, FINAL_RELAYS_MAX);
         let quick = matches!(

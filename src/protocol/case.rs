@@ -24,6 +24,8 @@ const OBSERVER_DECADES_MIN: f64 = 6.0;
 /// is open; in those up to the other, also later.
 const SMALL_CLUSTER: usize = 9;
 const FEW: usize = 5;
+/// Relays that must have been asked for their silence to tell how much is lost.
+const RELAYS_FOR_SHARE: usize = 6;
 /// For how old a miss an answer vouches: that somebody is heard now says nothing about a link that
 /// was deaf long before.
 const VOUCHED_WITHIN: Duration = Duration::from_secs(1);
@@ -99,6 +101,11 @@ pub struct Case {
     observers: BTreeMap<NameHash, Tally>,
     witnesses: BTreeSet<NameHash>,
     asked: BTreeSet<NameHash>,
+    /// Relays that said they got no answer, and relays of which nothing was heard.
+    nacks: usize,
+    unheard: usize,
+    /// Sum of the shares of misses that the witnesses told.
+    witness_misses: f64,
     /// The latest own miss that nobody has vouched for yet.
     pending: Option<(Instant, f64)>,
 }
@@ -119,6 +126,9 @@ impl Case {
             observers: BTreeMap::new(),
             witnesses: BTreeSet::new(),
             asked: BTreeSet::new(),
+            nacks: 0,
+            unheard: 0,
+            witness_misses: 0.0,
             pending: None,
         }
     }
@@ -161,7 +171,48 @@ impl Case {
     /// A witness says that the member does not answer it.
     pub fn witnessed(&mut self, witness: NameHash, decades: f64, now: Instant, c: &Circumstances) {
         self.witnesses.insert(witness);
+        self.nacks += 1;
         self.count(witness, decades, now, c);
+    }
+
+    /// Relays that said they got no answer, those that said so again counted again.
+    #[must_use]
+    pub fn nacks(&self) -> usize {
+        self.nacks
+    }
+
+    /// Notes which share of its own questions goes unanswered, as a witness said.
+    pub fn note_witness_misses(&mut self, share: f64) {
+        self.witness_misses += share;
+    }
+
+    /// The mean of what the witnesses said of their own misses: how much is usually lost, by those
+    /// who do not look at this member all the time.
+    #[must_use]
+    pub fn witness_misses(&self) -> f64 {
+        self.witness_misses / self.nacks.max(1) as f64
+    }
+
+    /// A relay that was asked was not heard of in time.
+    pub fn unheard(&mut self) {
+        self.unheard += 1;
+    }
+
+    /// In the late window, which share of all relays asked was not heard of: how much is being lost
+    /// now, however little it was when it was last measured at leisure. 0 before, and after few.
+    #[must_use]
+    pub fn unheard_share(&self) -> f64 {
+        let asked = self.nacks + self.unheard;
+        if asked < RELAYS_FOR_SHARE || !matches!(self.phase, Phase::Final { .. }) {
+            return 0.0;
+        }
+        self.unheard as f64 / asked as f64
+    }
+
+    /// The member's heartbeats have failed to come as well, by so many decades: one more observer.
+    pub fn missed_heartbeats(&mut self, decades: f64) {
+        self.phi += decades;
+        self.late_phi += decades;
     }
 
     /// An own ping, sent at `sent_at`, went unanswered. It counts once somebody else has answered

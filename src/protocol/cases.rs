@@ -37,9 +37,9 @@ impl Node {
         }
         let circumstances = self.circumstances(member);
         let share = self.misses.share().max(self.health.miss_floor(self.now));
-        let decades = loss::decades(share);
         let (own, times) = (self.local.hash, (self.now, self.contact_at));
         if let Some(case) = self.cases.get_mut(&member) {
+            let decades = loss::decades(share.max(case.unheard_share()));
             case.missed(own, probe.sent_at, decades, times, &circumstances);
         }
         if opened {
@@ -54,6 +54,7 @@ impl Node {
             || self.config.spreading == Spreading::Infection
             || !self.has_room_for_case(member)
             || self.is_silent()
+            || self.is_evicted()
             || !self.knows_the_cluster(member)
         {
             return false;
@@ -120,7 +121,9 @@ impl Node {
     ) {
         let circumstances = self.circumstances(member);
         if let Some(case) = self.cases.get_mut(&member) {
-            case.witnessed(witness, loss::decades(miss_rate), self.now, &circumstances);
+            let decades = loss::decades(miss_rate.max(case.unheard_share()));
+            case.witnessed(witness, decades, self.now, &circumstances);
+            case.note_witness_misses(miss_rate);
             self.judge(member, out);
         }
     }
@@ -166,6 +169,9 @@ impl Node {
         }
         self.stats.suspicions.add(SuspicionOutcome::Raised, 1);
         self.assert_status(member, Status::Suspect, evidence, out);
+        if !accused {
+            self.begin_trial(member);
+        }
         self.send_accusation(member, out);
         self.timers.set(
             Timer::Case(member),
@@ -204,7 +210,11 @@ impl Node {
     /// The member has answered: the case is closed. Its status changes only by its refutation,
     /// which its answer brings.
     pub(super) fn acquit(&mut self, member: NameHash, out: &mut Outbox) {
-        self.drop_case(member, SuspicionOutcome::Refuted);
+        if let Some(case) = self.cases.get(&member) {
+            let (nacks, misses) = (case.nacks(), case.witness_misses());
+            self.drop_case(member, SuspicionOutcome::Refuted);
+            self.try_odd(member, nacks, misses);
+        }
         let Some(entry) = self.table.get(member) else {
             return;
         };

@@ -52,6 +52,7 @@ impl Node {
         match timer {
             Timer::Probe(seq) => self.on_probe_timeout(seq, punctuality, out),
             Timer::Case(member) => self.on_case_step(member, punctuality, out),
+            Timer::Trial(member) => self.on_trial_step(member, punctuality, out),
             Timer::ForeignSuspicion(member) => self.on_foreign_suspicion(member, out),
             Timer::Admission(stream) => self.on_admission_step(stream, out),
             Timer::Forget(member) => self.on_forget_step(member, punctuality, out),
@@ -99,6 +100,7 @@ impl Node {
                 self.check_random_member(out);
             }
             self.contact_dead(out);
+            self.serve_quarantine(out);
             self.watch_streams(out);
         }
     }

@@ -24,6 +24,8 @@ pub enum Purpose {
     Relayed {
         /// The relay.
         relay: NameHash,
+        /// Whether it has said that it gets no answer; one may come late.
+        denied: bool,
     },
     /// A ping over a stream.
     Stream(ExchangeId),
@@ -47,6 +49,8 @@ pub enum Purpose {
     Admission(StreamId),
     /// A look whether tables are equal.
     Check,
+    /// A look of this node, which was evicted, whether it is answered again.
+    Try,
     /// A ping that tells that this node leaves.
     Leave,
     /// A ping that tells that this member is forgotten.

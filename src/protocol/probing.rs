@@ -90,9 +90,14 @@ impl Node {
         let (Some(to), Some(target)) = (self.address_of(relay), self.target(member)) else {
             return;
         };
-        let seq = self
-            .probes
-            .ask(target, self.now, Purpose::Relayed { relay });
+        let seq = self.probes.ask(
+            target,
+            self.now,
+            Purpose::Relayed {
+                relay,
+                denied: false,
+            },
+        );
         self.timers
             .set(Timer::Probe(seq), self.now, self.config.relay_timeout);
         let flags = Flags {
@@ -213,6 +218,7 @@ impl Node {
             Purpose::Relayed { .. } | Purpose::Stream(_) => {
                 let key = (probe_kind(probe.purpose), ProbeOutcome::Missed);
                 self.stats.probes.add(key, 1);
+                self.note_unheard(probe);
                 self.look_for_company(probe.purpose, out);
             }
             Purpose::Relay {
@@ -229,14 +235,24 @@ impl Node {
             | Purpose::Remembered { .. }
             | Purpose::Admission(_)
             | Purpose::Leave
+            | Purpose::Try
             | Purpose::Forget(_) => {}
+        }
+    }
+
+    /// A relay asked in a case was not heard of.
+    fn note_unheard(&mut self, probe: &Probe) {
+        if let Purpose::Relayed { .. } = probe.purpose
+            && let Some(case) = self.cases.get_mut(&probe.target.member)
+        {
+            case.unheard();
         }
     }
 
     /// An isolated node asks a silent relay itself. Relays answer only whom they know: a node that
     /// knows nobody, because its clock was years behind when it was told of them, is company too.
     fn look_for_company(&mut self, purpose: Purpose, out: &mut Outbox) {
-        if let Purpose::Relayed { relay } = purpose
+        if let Purpose::Relayed { relay, .. } = purpose
             && self.isolated
         {
             self.ping(relay, Purpose::Scheduled, out);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::config::Spreading;
 use super::exchange::Path;
 use super::exchanging::AnsweredBy;
-use super::probe::Purpose;
+use super::probe::{Probe, Purpose};
 use super::probing::probe_kind;
 use super::repair::Comparison;
 use super::serving::Asked;
@@ -207,6 +207,7 @@ impl Node {
             }
             Purpose::Admission(stream) => self.refuse_admission(stream, member, out),
             Purpose::Leave => self.note_leave_known(member, out),
+            Purpose::Try => self.note_try_answered(),
             Purpose::Remembered { address } => self.join_remembered(member, address, out),
             Purpose::Forget(forgotten) => self.note_forgotten_known(forgotten, member),
             _ => {}
@@ -271,29 +272,36 @@ impl Node {
         self.relay_ping(from, request.seq, request.target, out);
     }
 
-    /// The relay of an open question, if `sender` is it; the question then is closed.
-    fn close_relayed(
-        &mut self,
-        seq: wire::ProbeSeq,
-        sender: &Sender,
-    ) -> Option<super::probe::Probe> {
-        let probe = self.probes.get(seq).copied()?;
+    /// The question that `sender` was asked to relay, and whether it has denied it an answer
+    /// before. It is not waited for any longer.
+    fn relayed(&mut self, seq: wire::ProbeSeq, sender: &Sender) -> Option<(Probe, bool)> {
+        let probe = *self.probes.get(seq)?;
         match probe.purpose {
-            Purpose::Relayed { relay } if relay == sender.member => {
+            Purpose::Relayed { relay, denied } if relay == sender.member => {
                 self.timers.cancel(super::Timer::Probe(seq));
-                self.probes.close(seq)
+                Some((probe, denied))
             }
             _ => None,
         }
     }
 
     fn on_nack(&mut self, nack: &Nack, out: &mut Outbox) {
-        let Some(probe) = self.close_relayed(nack.seq, &nack.sender) else {
+        let Some((probe, false)) = self.relayed(nack.seq, &nack.sender) else {
             self.reject(Rejection::Unsolicited);
             return;
         };
-        self.note_relay_answer(&nack.sender, &probe, ProbeOutcome::Nacked, out);
         let member = probe.target.member;
+        // It stays open: the relay passes a late answer on too.
+        if let Some(kept) = self.probes.get_mut(nack.seq) {
+            let relay = nack.sender.member;
+            kept.purpose = Purpose::Relayed {
+                relay,
+                denied: true,
+            };
+            kept.timed_out = true;
+        }
+        self.note_relay_answer(&nack.sender, &probe, ProbeOutcome::Nacked, out);
+        self.note_trial_failure(member, nack);
         let answered_at = nack.answered.duration().map(|ago| self.now.before(ago));
         let margin = self.config.relay_timeout;
         if let Some(at) = answered_at
@@ -310,11 +318,18 @@ impl Node {
     }
 
     fn on_relayed_ack(&mut self, ack: &RelayedAck, out: &mut Outbox) {
-        let Some(probe) = self.close_relayed(ack.seq, &ack.sender) else {
+        let Some((probe, denied)) = self.relayed(ack.seq, &ack.sender) else {
             self.reject(Rejection::Unsolicited);
             return;
         };
-        self.note_relay_answer(&ack.sender, &probe, ProbeOutcome::Acked, out);
+        self.probes.close(ack.seq);
+        let outcome = if denied {
+            ProbeOutcome::Late
+        } else {
+            ProbeOutcome::Acked
+        };
+        self.note_relay_answer(&ack.sender, &probe, outcome, out);
+        self.note_trial_answer(probe.target.member, ack.seq, denied);
         self.prove_life(probe.target.member, probe.sent_at, out);
     }
 
@@ -322,7 +337,7 @@ impl Node {
     fn note_relay_answer(
         &mut self,
         relay: &Sender,
-        probe: &super::probe::Probe,
+        probe: &Probe,
         outcome: ProbeOutcome,
         out: &mut Outbox,
     ) {
@@ -368,7 +383,7 @@ impl Node {
     /// A life that this node does not know has answered where `probe` was sent. An answer as short
     /// as a ping seldom has room for its record, and who knows nobody here will not come by itself:
     /// exchange tables, or the last survivor of a cluster never finds those that came back.
-    fn ask_stranger(&mut self, probe: &super::probe::Probe, sender: &Sender, out: &mut Outbox) {
+    fn ask_stranger(&mut self, probe: &Probe, sender: &Sender, out: &mut Outbox) {
         let asked = matches!(
             probe.purpose,
             Purpose::Scheduled | Purpose::Case | Purpose::Contact

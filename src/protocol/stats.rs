@@ -126,7 +126,7 @@ labels! {
         Unsolicited = "unsolicited",
         /// A generation more than a day ahead of the clock.
         FutureGeneration = "future-generation",
-        /// An incarnation too far beyond the last one seen for its owner to have raised it.
+        /// An incarnation, or a number of evictions, too far beyond the last one seen to be true.
         Incarnation = "incarnation",
         /// A heartbeat that is stale or implausibly far ahead.
         Heartbeat = "heartbeat",
@@ -250,6 +250,8 @@ pub struct Stats {
     pub suspicions: Counts<SuspicionOutcome>,
     /// How often this node refuted an accusation against itself.
     pub refutations: u64,
+    /// How many members this node evicted because they lost too much.
+    pub evictions: u64,
     /// Streams this node opened that ended without an answer.
     pub streams_failed: u64,
     /// Table exchanges started.

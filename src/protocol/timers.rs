@@ -15,6 +15,8 @@ pub enum Timer {
     Probe(ProbeSeq),
     /// The next step of a case.
     Case(NameHash),
+    /// The next round of a trial.
+    Trial(NameHash),
     /// A suspicion raised by others has stood too long.
     ForeignSuspicion(NameHash),
     /// The next question to the instance whose name somebody else wants.

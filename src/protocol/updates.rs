@@ -49,7 +49,7 @@ impl Node {
             return false;
         };
         let held = entry.record.standing;
-        if !held.incarnation.accepts(standing.incarnation) {
+        if !held.incarnation.accepts(standing.incarnation) || !held.accepts_strikes(standing) {
             self.reject(Rejection::Incarnation);
             return false;
         }
@@ -112,9 +112,12 @@ impl Node {
         let claimed = record.standing;
         let plausible = match held.map(|entry| entry.record.standing) {
             Some(held) if held.instance() == claimed.instance() => {
-                held.incarnation.accepts(claimed.incarnation)
+                held.incarnation.accepts(claimed.incarnation) && held.accepts_strikes(claimed)
             }
-            _ => claimed.incarnation <= Incarnation::FIRST_MAX,
+            _ => {
+                claimed.incarnation <= Incarnation::FIRST_MAX
+                    && claimed.strikes <= Standing::STRIKES_FIRST_MAX
+            }
         };
         if !plausible {
             return Err(Rejection::Incarnation);
@@ -176,6 +179,20 @@ impl Node {
             return;
         };
         let standing = entry.record.standing.with_status(status);
+        self.assert_standing(member, standing, evidence, out);
+    }
+
+    /// The same with a whole standing.
+    pub(super) fn assert_standing(
+        &mut self,
+        member: NameHash,
+        standing: Standing,
+        evidence: Evidence,
+        out: &mut Outbox,
+    ) {
+        let Some(entry) = self.table.get(member) else {
+            return;
+        };
         let told = restated(entry, standing);
         if let Some(change) = self.merge(&told) {
             self.follow_change(member, &change, Source::Told, Some(evidence), out);
@@ -183,19 +200,17 @@ impl Node {
     }
 
     /// Replaces the own standing, and tells it.
-    pub(super) fn set_own_standing(&mut self, standing: Standing, form: Form) {
+    pub(super) fn set_own_standing(&mut self, standing: Standing, form: Form) -> Option<Change> {
         self.bump_version();
-        let Some(entry) = self.table.get(self.local.hash) else {
-            return;
-        };
-        let told = restated(entry, standing);
-        self.merge(&told);
+        let told = restated(self.table.get(self.local.hash)?, standing);
+        let change = self.merge(&told);
         self.news.publish(
             self.local.hash,
             form,
             Urgency::First,
             self.now + self.config.push_delay,
         );
+        change
     }
 
     /// Somebody speaks of this node. Nothing is adopted; an accusation is refuted, in one jump.
@@ -208,6 +223,10 @@ impl Node {
         let accused = !other_instance && !claim.forgotten && claim > own;
         if !accused || matches!(self.life, Life::Leaving | Life::Silent) {
             return false;
+        }
+        if claim.status == Status::Dead && claim.strikes > own.strikes {
+            self.enter_quarantine(claim, out);
+            return true;
         }
         self.stats.refutations += 1;
         let refuted = Standing {
@@ -275,6 +294,9 @@ impl Node {
                 SuspicionOutcome::Refuted
             };
             self.drop_case(member, outcome);
+        }
+        if new_life || !after.status.is_active() {
+            self.drop_trial(member);
         }
         if after.status.is_active() && (new_life || !was_active) {
             self.round_robin.insert(member, &mut self.rngs.schedule);

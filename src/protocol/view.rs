@@ -56,6 +56,8 @@ pub struct NodeState {
     pub clock_ahead: bool,
     /// Whether it has lost contact with everybody.
     pub isolated: bool,
+    /// Set while it is evicted for losing packets: when it begins to try whether it is well again.
+    pub quarantine_ends: Option<Instant>,
     /// 0 = healthy, to 8 = its timers are always late.
     pub local_health: u32,
     /// Share of its probes of live members that go unanswered in time.
@@ -139,6 +141,15 @@ impl Node {
         if let Some(case) = self.cases.get(&member) {
             return case.phi().min(PHI_MAX);
         }
+        self.heartbeat_phi_at(member, now)
+    }
+
+    /// How improbable the silence of an active member's heartbeats is, in decades.
+    pub(super) fn heartbeat_phi(&self, member: NameHash) -> f64 {
+        self.heartbeat_phi_at(member, self.now)
+    }
+
+    fn heartbeat_phi_at(&self, member: NameHash, now: Instant) -> f64 {
         self.table
             .get(member)
             .filter(|entry| entry.record.standing.status.is_active())
@@ -172,6 +183,7 @@ impl Node {
             forgotten: self.life == Life::Forgotten,
             clock_ahead: self.life == Life::Joining && self.wall.ahead,
             isolated: self.isolated,
+            quarantine_ends: self.quarantine_ends(),
             local_health: self.health.score(),
             miss_rate: self.misses.share(),
             stream_answered_at: self.stream_watch.answered_at(),

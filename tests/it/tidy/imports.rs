@@ -15,6 +15,7 @@ const HUBS: &[&str] = &[
     "cases",
     "conflict",
     "describing",
+    "evicting",
     "exchanging",
     "forgetting",
     "healing",
