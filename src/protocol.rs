@@ -280,8 +280,7 @@ impl Node {
         let mut table = Table::new(hash, config.dead_retention, now);
         table.merge(now, &told, || ArrivalWindow::new(config.probe_period));
         let first_period = now + config.probe_period.mul_f64(rngs.share());
-        let mut timers = Timers::default();
-        timers.set(Timer::Period, now, first_period.since(now));
+        let timers = Timers::beginning_with(Timer::Period, now, first_period.since(now));
         let mut node = Node {
             cluster: ClusterTag::of(&identity.cluster),
             life: Life::at_start(bootstrap),

@@ -151,8 +151,8 @@ impl Node {
         self.judge_isolated(member, out);
     }
 
-    /// Decades of evidence in the silence of a member's heartbeats, as far as it is longer than that
-    /// of others. Only where all heartbeats fit into few messages they come often enough to say
+    /// Decades of evidence in the silence of a member's heartbeats, as far as it exceeds that of
+    /// others. Only where all heartbeats fit into few messages they come often enough to say
     /// something in time; and in a cluster of two they come the same way as the answers.
     fn missed_heartbeats(&self, member: NameHash) -> f64 {
         let active = self.table.active();

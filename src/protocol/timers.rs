@@ -92,6 +92,14 @@ impl Timer {
 }
 
 impl Timers {
+    /// The only timer so far is this one, due `after` so long.
+    #[must_use]
+    pub fn beginning_with(timer: Timer, now: Instant, after: Duration) -> Self {
+        let mut timers = Timers::default();
+        timers.set(timer, now, after);
+        timers
+    }
+
     /// Sets `timer` to fire `length` after `now`, and at the earliest a microsecond later, so that
     /// firing timers always comes to an end.
     pub fn set(&mut self, timer: Timer, now: Instant, length: Duration) {

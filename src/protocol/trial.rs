@@ -90,7 +90,7 @@ impl Trial {
         }
     }
 
-    /// Relays to ask in this round. While the member is silent a case, if one is `open`, asks enough.
+    /// Relays to ask in this round. While the member is silent a case, if `open`, asks enough.
     #[must_use]
     pub fn relays(&self, now: Instant, open: bool) -> usize {
         let answering = self.answered.back();
