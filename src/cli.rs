@@ -14,6 +14,7 @@ mod maintenance;
 mod man;
 mod members;
 mod output;
+mod reachability;
 mod service;
 mod table;
 mod tags;
@@ -62,6 +63,8 @@ enum Command {
     Members(members::Arguments),
     /// Show this node: identity, addresses, counters, health
     Info(info::Arguments),
+    /// Show who cannot see whom, by datagram and stream, and the likely cause
+    Reachability(reachability::Arguments),
     /// Join a cluster through the address of any of its members
     Join(join::Arguments),
     /// Remove a member for good, cluster-wide; one that runs is asked first, and stays
@@ -182,6 +185,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Members(arguments) => members::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Reachability(arguments) => reachability::run(&arguments),
         Command::Join(arguments) => join::run(&arguments),
         Command::Forget(arguments) => forget::run(&arguments),
         Command::Leave(arguments) => leave::run(&arguments),

@@ -35,7 +35,7 @@ pub use handle::{
     ResolveError, Stopped,
 };
 pub use options::{DEFAULT_GOSSIP_PORT, Observer, Options, StartError};
-pub use snapshot::{MemberView, NodeView, Readiness, Snapshot};
+pub use snapshot::{MemberView, NodeView, Readiness, Snapshot, UnreachedView};
 pub use store::{Kept, MemoryStore, Remembered, Restored, Store, StoreCondition};
 
 use clock::Clock;

@@ -2,8 +2,8 @@
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
 //! `cases`, `asking`, `isolation`, `exchanging`, `serving`, `admitting`, `joining`, `remembering`,
-//! `conflict`, `streams`, `leaving` and `periodic` hold control flow. The others are leaves, which
-//! know no other leaf.
+//! `conflict`, `streams`, `leaving`, `reachability`, `unreached` and `periodic` hold control flow.
+//! The others are leaves, which know no other leaf.
 
 mod accrual;
 mod admitting;
@@ -33,12 +33,15 @@ mod leaving;
 mod local;
 mod loss;
 mod outbox;
+mod paths;
 mod periodic;
 mod probe;
 mod probing;
 mod pulling;
 mod pulls;
 mod quarantine;
+mod reach_reports;
+mod reachability;
 mod receive;
 mod relays;
 mod remembered;
@@ -59,6 +62,7 @@ mod streams;
 mod table;
 mod timers;
 mod trial;
+mod unreached;
 mod updates;
 mod view;
 mod waking;
@@ -89,6 +93,7 @@ pub use outbox::{
 pub use stats::{
     Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
 };
+pub use unreached::{Reach, ReachCause, UnreachedPair};
 pub use view::{MemberState, NodeState};
 pub use wall_clock::RELEASE_UNIX_SECONDS;
 
@@ -108,6 +113,7 @@ use local::Local;
 use loss::MissEstimate;
 use probe::ProbeBook;
 use pulling::MetadataBook;
+use reachability::Sight;
 use remembered::MemoryBook;
 use repair::Repair;
 use rngs::Rngs;
@@ -118,7 +124,6 @@ use settle::Settle;
 use skew::Skew;
 pub use slots::PeriodStart;
 use slots::Slots;
-use stream_watch::StreamWatch;
 use streams::Exchange;
 use table::Table;
 pub use table::{MEMBERS_MAX, Roster};
@@ -224,6 +229,7 @@ pub struct Node {
     contact_at: Instant,
     isolated: bool,
     evictions: Evictions,
+    sight: Sight,
     // Spreading.
     news: Dissemination,
     push_budget: ByteBucket,
@@ -236,7 +242,6 @@ pub struct Node {
     next_exchange: u64,
     serving: Serving,
     // Exchanges of tables.
-    stream_watch: StreamWatch,
     repair: Repair,
     running: Option<Running>,
     settle: Settle,
@@ -303,6 +308,7 @@ impl Node {
             contact_at: Instant::ORIGIN,
             isolated: false,
             evictions: Evictions::default(),
+            sight: Sight::new(hash, now),
             news: Dissemination::new(config.spreading),
             push_budget: ByteBucket::new(config.push_rate, config.push_burst, now),
             pushed_at: Instant::ORIGIN,
@@ -312,7 +318,6 @@ impl Node {
             exchanges: BTreeMap::new(),
             next_exchange: 0,
             serving: Serving::new(rngs.exchange.next_u64(), now),
-            stream_watch: StreamWatch::new(hash, now),
             repair: Repair::new(config.mismatch_timeout),
             running: None,
             settle: Settle::default(),

@@ -24,6 +24,7 @@ mod holders;
 mod large;
 mod list;
 mod message;
+mod reach;
 mod values;
 
 use crate::member::{Metadata, keyed_hash};
@@ -41,6 +42,7 @@ pub use message::{
     RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Table,
     Target, Update, WrongTarget,
 };
+pub use reach::{ReachReport, Unreached, Ways};
 pub use values::{
     Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
     MissRate, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,

@@ -16,6 +16,7 @@ mod members;
 mod metadata;
 mod problem;
 mod query;
+mod reachability;
 mod this_node;
 mod view;
 
@@ -241,6 +242,7 @@ fn routes(app: &App) -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
             change(delete(maintenance::end)),
         ),
         ("get", "/v1/agreement", get(agreement::show)),
+        ("get", "/v1/reachability", get(reachability::show)),
         ("post", "/v1/join", change(post(control::join))),
         ("post", "/v1/leave", change(post(control::leave))),
         ("get", "/livez", get(health::live)),

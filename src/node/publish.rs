@@ -9,10 +9,10 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::options::Options;
-use super::snapshot::{MemberView, NodeView, Readiness, Snapshot};
+use super::snapshot::{MemberView, NodeView, Readiness, Snapshot, UnreachedView};
 use super::store::{Remembered, Store};
 use crate::member::{self, Incarnation, NodeId, NodeName, Status, Version};
-use crate::protocol::{MemberState, Node, NodeState, Rival};
+use crate::protocol::{MemberState, Node, NodeState, Rival, UnreachedPair};
 use crate::time::Instant;
 
 /// Samples (phi, round trips, heartbeats, counters) are renewed this often.
@@ -47,6 +47,7 @@ impl Publisher {
             index: base + core.revision(),
             fingerprint: core.fingerprint(),
             agreement: core.agreement(now),
+            unreached: Vec::new(),
             made: std::time::Instant::now(),
             members: Vec::new(),
             remembered: Vec::new(),
@@ -153,6 +154,11 @@ impl Publisher {
             index: self.index(),
             fingerprint: core.fingerprint(),
             agreement: core.agreement(now),
+            unreached: core
+                .unreached()
+                .into_iter()
+                .map(|pair| unreached(pair, clock))
+                .collect(),
             made: std::time::Instant::now(),
             members,
             remembered,
@@ -217,6 +223,18 @@ fn view(member: MemberState, clock: &Clock) -> MemberView {
         metadata: member.metadata,
         isolated_verdict: member.isolated_verdict,
         stored: false,
+    }
+}
+
+fn unreached(pair: UnreachedPair, clock: &Clock) -> UnreachedView {
+    UnreachedView {
+        observer: pair.observer,
+        subject: pair.subject,
+        datagram: pair.datagram,
+        stream: pair.stream,
+        heard: pair.heard,
+        since: clock.wall_time(pair.since),
+        cause: pair.cause,
     }
 }
 

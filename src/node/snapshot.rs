@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::store::{Remembered, StoreCondition};
 use crate::member::{Generation, Incarnation, Metadata, NodeId, NodeName, Status, Version};
-use crate::protocol::{AgreementState, Rival, Stats};
+use crate::protocol::{AgreementState, Reach, ReachCause, Rival, Stats};
 
 /// One consistent picture of the node and its table.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub fingerprint: u64,
     /// How far the members are known to agree on this table.
     pub agreement: AgreementState,
+    /// Which members do not reach which, as far as this node was told, sorted by both names.
+    pub unreached: Vec<UnreachedView>,
     /// When this picture was made, by a clock that nobody sets.
     pub made: std::time::Instant,
     /// All listed members, this node included, sorted by name.
@@ -42,6 +44,20 @@ impl Snapshot {
             .iter()
             .filter(|member| member.status == status)
             .count()
+    }
+
+    /// Pairs of which the observer does not reach the subject by datagram, or not by the largest.
+    #[must_use]
+    pub fn unreached_by_datagram(&self) -> usize {
+        let lost = |pair: &&UnreachedView| pair.datagram != Reach::Reachable;
+        self.unreached.iter().filter(lost).count()
+    }
+
+    /// Pairs of which the observer does not reach the subject by stream.
+    #[must_use]
+    pub fn unreached_by_stream(&self) -> usize {
+        let lost = |pair: &&UnreachedView| pair.stream == Reach::Unreachable;
+        self.unreached.iter().filter(lost).count()
     }
 
     /// For how long the own table has been the same by now.
@@ -95,6 +111,25 @@ pub struct MemberView {
     /// Whether an earlier run knew it and this one has not heard of it yet: it is shown as dead
     /// since it was last seen, in this node's view alone.
     pub stored: bool,
+}
+
+/// A member that another does not reach, though it is alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreachedView {
+    /// Who does not reach.
+    pub observer: NodeName,
+    /// Whom.
+    pub subject: NodeName,
+    /// By datagram.
+    pub datagram: Reach,
+    /// By stream.
+    pub stream: Reach,
+    /// Whether datagrams of the subject arrive at the observer.
+    pub heard: bool,
+    /// Since when.
+    pub since: SystemTime,
+    /// The likely cause.
+    pub cause: ReachCause,
 }
 
 /// This node's own state.

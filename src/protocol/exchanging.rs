@@ -126,6 +126,7 @@ impl Node {
         self.timers.cancel(Timer::Exchange);
         if let Some(running) = self.running.take() {
             self.stats.exchanges_failed += 1;
+            self.note_exchange_failed(running.member);
             self.repair.ended(self.now, running.moved);
         }
     }

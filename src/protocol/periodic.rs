@@ -102,15 +102,17 @@ impl Node {
             self.contact_dead(out);
             self.serve_quarantine(out);
             self.watch_streams(out);
+            self.watch_paths(out);
         }
     }
 
     /// Asks the next member over a stream, when it is time. An answer proves life like any other;
     /// that none came accuses nobody, but shows in the counters.
     fn watch_streams(&mut self, out: &mut Outbox) {
-        let due = self.stream_watch.take_due(self.table.active(), self.now);
+        let due = self.sight.streams.take_due(self.table.active(), self.now);
         if let Some(member) = due {
             self.ping_by_stream(member, out);
+            self.try_large_datagram(member, out);
         }
     }
 

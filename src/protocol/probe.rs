@@ -51,6 +51,11 @@ pub enum Purpose {
     Check,
     /// A look of this node, which was evicted, whether it is answered again.
     Try,
+    /// A look whether a path carries datagrams, or the largest.
+    Path {
+        /// The largest.
+        large: bool,
+    },
     /// A ping that tells that this node leaves.
     Leave,
     /// A ping that tells that this member is forgotten.

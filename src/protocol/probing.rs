@@ -36,7 +36,10 @@ impl Node {
         let timeout = self.ack_timeout(member);
         let seq = self.probes.ask(target, self.now, purpose);
         self.timers.set(Timer::Probe(seq), self.now, timeout);
-        let ping = self.build_ping(seq, target);
+        let mut ping = self.build_ping(seq, target);
+        if purpose == (Purpose::Path { large: true }) {
+            ping = self.pad_ping(ping);
+        }
         self.send(to, &Message::Ping(ping), out);
     }
 
@@ -51,7 +54,9 @@ impl Node {
             Fill::Riders,
         );
         let clock = self.wall.seconds(self.now).map(Extension::clock);
-        gossip.extensions = clock.into_iter().collect::<Vec<_>>().into();
+        let mut extensions = gossip.extensions.into_vec();
+        extensions.extend(clock);
+        gossip.extensions = extensions.into();
         Ping {
             sender: self.sender(),
             seq,
@@ -208,6 +213,7 @@ impl Node {
         if let Some(kept) = self.probes.get_mut(seq) {
             kept.timed_out = true;
         }
+        self.note_unanswered(probe, out);
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => {
                 self.stats
@@ -232,6 +238,7 @@ impl Node {
             Purpose::Relay { .. }
             | Purpose::Contact
             | Purpose::Check
+            | Purpose::Path { .. }
             | Purpose::Remembered { .. }
             | Purpose::Admission(_)
             | Purpose::Leave
@@ -308,6 +315,7 @@ impl Node {
         {
             contact.round_trip.record(round_trip);
         }
+        self.note_answered(probe);
         self.prove_life(member, probe.sent_at, out);
         self.prove_contact(member, out);
     }
@@ -317,7 +325,13 @@ impl Node {
         let lost = self
             .target(member)
             .map_or(0, |target| self.probes.settle(target, asked_at));
-        for _ in 0..lost {
+        // What a blocked path loses says nothing of the others.
+        let charged = if self.sight.paths.is_blocked(member) {
+            0
+        } else {
+            lost
+        };
+        for _ in 0..charged {
             self.misses.missed();
         }
         self.note_forgetting_answered(member, asked_at);

@@ -42,6 +42,7 @@ impl Node {
             Err(error) => self.reject(error.into()),
             Ok(message) => {
                 self.count_received(&message, Transport::Datagram, payload.len());
+                self.note_heard(&message);
                 self.on_message(from, payload.len(), message, out);
             }
         }
@@ -141,12 +142,13 @@ impl Node {
 
     fn acknowledge(&mut self, ping: &Ping, budget: usize, quiet: bool, fill: Fill) -> Message {
         let gossip = self.gossip(Some(ping.sender.member), budget, Flags { quiet }, fill);
-        Message::Ack(Ack {
+        let ack = Ack {
             sender: self.sender(),
             seq: ping.seq,
             period: self.period_phase(),
             gossip,
-        })
+        };
+        Message::Ack(self.pad_ack(ping, ack, budget))
     }
 
     fn build_wrong_target(&self, ping: &Ping, budget: usize) -> Message {
@@ -162,6 +164,7 @@ impl Node {
 
     /// Merges what rides on a message; returns how many updates changed the table.
     pub(super) fn take_gossip(&mut self, gossip: &Gossip, out: &mut Outbox) -> usize {
+        self.hear_reports(&gossip.extensions);
         let changed = self.adopt_all(gossip.updates.iter(), out);
         for entry in gossip.heartbeats.iter() {
             self.hear_passed_on(entry);
@@ -330,6 +333,7 @@ impl Node {
         };
         self.note_relay_answer(&ack.sender, &probe, outcome, out);
         self.note_trial_answer(probe.target.member, ack.seq, denied);
+        self.note_vouched(probe.target.member, probe.sent_at);
         self.prove_life(probe.target.member, probe.sent_at, out);
     }
 

@@ -124,6 +124,7 @@ impl Node {
         if fill == Fill::Recent {
             self.load_recent(&mut cargo);
         }
+        let extensions = self.load_reports(&mut cargo.room);
         // News goes first: who holds a table matters once it rests.
         let holders = self.told_holders(cargo.room);
         Gossip {
@@ -132,7 +133,7 @@ impl Node {
             updates: cargo.updates.into(),
             heartbeats: heartbeats.into(),
             holders,
-            extensions: List::default(),
+            extensions,
         }
     }
 

@@ -142,7 +142,7 @@ impl Node {
             }
         };
         self.count_received(&message, Transport::Stream, frame.len());
-        self.stream_watch.heard(exchange, self.now);
+        self.sight.streams.heard(exchange, self.now);
         match (purpose, message) {
             (Exchange::Ping | Exchange::AskHolder { .. }, Message::Ack(ack)) => {
                 self.on_stream_ack(&ack, out)
@@ -178,7 +178,7 @@ impl Node {
 
     /// A stream that this node opened has ended.
     pub(super) fn on_exchange_ended(&mut self, exchange: ExchangeId, out: &mut Outbox) {
-        if !self.stream_watch.ended(exchange) {
+        if !self.sight.streams.ended(exchange) {
             self.stats.streams_failed += 1;
         }
         match self.exchanges.remove(&exchange) {

@@ -186,7 +186,7 @@ impl Node {
             quarantine_ends: self.quarantine_ends(),
             local_health: self.health.score(),
             miss_rate: self.misses.share(),
-            stream_answered_at: self.stream_watch.answered_at(),
+            stream_answered_at: self.sight.streams.answered_at(),
             queued_updates: self.news.len(),
             held_verdicts: self.hold.len(),
             cases: self.cases.len(),

@@ -13,6 +13,7 @@ use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
 use super::large::Announcement;
 use super::list::List;
 use super::message::{RecordUpdate, StatusUpdate};
+use super::reach::Ways;
 use super::values::{
     Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
     MissRate, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
@@ -138,6 +139,7 @@ wire_as!(Cookie => Raw8, |cookie| Raw8(cookie.0), |raw| Ok(Cookie(raw.0)));
 wire_as!(Generation => u64, |generation| generation.0, |n| Ok(Generation(n)));
 wire_as!(Version => u64, |version| version.0, |n| Ok(Version(n)));
 wire_as!(Incarnation => u32, |incarnation| incarnation.0, |n| Ok(Incarnation(n)));
+wire_as!(Ways => u8, |ways| ways.bits(), |bits| Ok(Ways::from_bits(bits)));
 wire_as!(Flags => u8, |flags| u8::from(flags.quiet), |bits| Ok(Flags { quiet: bits & 1 != 0 }));
 wire_as!(
     PeriodPhase => (Raw2, Raw2),

@@ -3,6 +3,15 @@
 use bincode::{Decode, Encode};
 
 use super::list::List;
+use super::reach::ReachReport;
+use super::{Carrier, codec};
+
+/// Reports in one extension.
+const REPORTS_MAX: usize = 8;
+/// Most bytes in one extension.
+const BYTES_MAX: usize = 1024;
+/// Bytes of an extension beside its content, at most.
+const HEAD_BYTES: usize = 4;
 
 /// A field that other versions may not know.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -10,7 +19,7 @@ pub struct Extension {
     /// Which field.
     pub tag: u16,
     /// Its bytes.
-    pub bytes: List<u8, 1024>,
+    pub bytes: List<u8, BYTES_MAX>,
 }
 
 impl Extension {
@@ -19,6 +28,12 @@ impl Extension {
 
     /// On a ping to another process with the sender's own name: the sender gives way.
     pub const YIELDS: u16 = 2;
+
+    /// What observers do not reach, on anything that carries gossip.
+    pub const REACH: u16 = 3;
+
+    /// Nothing, to make a ping as large as a datagram may be; the answer is as large.
+    pub const PADDING: u16 = 4;
 
     /// A mark without further bytes.
     #[must_use]
@@ -44,5 +59,138 @@ impl Extension {
     pub fn as_clock(&self) -> Option<u16> {
         let bytes = <[u8; 2]>::try_from(&self.bytes[..]).ok()?;
         (self.tag == Self::CLOCK).then(|| u16::from_be_bytes(bytes))
+    }
+
+    /// The first of `reports` that fit `room` bytes, and how many these are; `None` when it is
+    /// none.
+    #[must_use]
+    pub fn reach(reports: &[ReachReport], room: usize) -> Option<(Self, usize)> {
+        let room = room.saturating_sub(HEAD_BYTES).min(BYTES_MAX);
+        let mut length = 1;
+        let fitting = reports.iter().take(REPORTS_MAX).take_while(|report| {
+            length += codec::encoded_bytes(*report);
+            length <= room
+        });
+        let told: Vec<ReachReport> = fitting.cloned().collect();
+        let count = told.len();
+        let mut bytes = Vec::new();
+        codec::encode_into(&List::<ReachReport, REPORTS_MAX>::from(told), &mut bytes);
+        let extension = Extension {
+            tag: Self::REACH,
+            bytes: bytes.into(),
+        };
+        (count > 0).then_some((extension, count))
+    }
+
+    /// The reports, if this holds some.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    #[must_use]
+    pub fn as_reach(&self) -> Option<Result<Vec<ReachReport>, super::DecodeError>> {
+        if self.tag != Self::REACH {
+            return None;
+        }
+        let decoded =
+            codec::decode::<List<ReachReport, REPORTS_MAX>>(&self.bytes, Carrier::Datagram);
+        Some(decoded.map(List::into_vec))
+    }
+
+    /// Extensions that fill `room` bytes, or almost: two bytes may be left.
+    #[must_use]
+    pub fn padding(mut room: usize) -> Vec<Self> {
+        let mut padding = Vec::new();
+        while room > HEAD_BYTES {
+            let length = (room - HEAD_BYTES).min(BYTES_MAX);
+            padding.push(Extension {
+                tag: Self::PADDING,
+                bytes: vec![0; length].into(),
+            });
+            room -= length + HEAD_BYTES;
+        }
+        padding
+    }
+
+    /// Whether this fills a ping up.
+    #[must_use]
+    pub fn is_padding(&self) -> bool {
+        self.tag == Self::PADDING
+    }
+
+    /// Bytes that it adds to a message.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        codec::encoded_bytes(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reach::{Unreached, Ways};
+    use super::super::values::{Age, Centiseconds, GenerationLow};
+    use super::*;
+    use crate::member::NameHash;
+
+    fn report(subjects: u8) -> ReachReport {
+        let unreached = |n: u8| Unreached {
+            subject: NameHash::from_wire([n; 8]),
+            ways: Ways {
+                datagrams_lost: true,
+                streams_pass: true,
+                ..Ways::default()
+            },
+            age: Age(7),
+        };
+        ReachReport {
+            observer: NameHash::from_wire([9; 8]),
+            generation: GenerationLow(0x0102),
+            number: 3,
+            age: Centiseconds(42),
+            unreached: (0..subjects).map(unreached).collect::<Vec<_>>().into(),
+        }
+    }
+
+    #[test]
+    fn reports_are_laid_out_as_documented() {
+        let (extension, count) = Extension::reach(&[report(1)], 100).expect("room");
+        assert_eq!((count, extension.tag), (1, 3));
+        let mut expected = vec![1];
+        expected.extend([9; 8]);
+        expected.extend([1, 2, 3, 0, 42, 1]);
+        expected.extend([0; 8]);
+        expected.extend([0b1001, 7]);
+        assert_eq!(*extension.bytes, expected);
+        assert_eq!(extension.as_reach(), Some(Ok(vec![report(1)])));
+    }
+
+    #[test]
+    fn only_what_fits_is_taken_and_nothing_too_long_is_read() {
+        let reports = vec![report(16); 9];
+        let (extension, count) = Extension::reach(&reports, 500).expect("room");
+        assert_eq!(count, 2);
+        assert!(extension.encoded_bytes() <= 500);
+        assert_eq!(Extension::reach(&reports, 100), None);
+        let mut hostile = extension.clone();
+        hostile.bytes = vec![9; 100].into();
+        assert!(hostile.as_reach().is_some_and(|read| read.is_err()));
+        assert_eq!(Extension::mark(7).as_reach(), None);
+    }
+
+    #[test]
+    fn padding_fills_what_it_is_told_to() {
+        for room in 5..3000 {
+            let filled: usize = Extension::padding(room)
+                .iter()
+                .map(Extension::encoded_bytes)
+                .sum();
+            assert!(filled <= room && filled + 6 >= room, "{filled} of {room}");
+        }
+    }
+
+    #[test]
+    fn every_way_has_a_bit_of_its_own() {
+        for bits in 0..32 {
+            assert_eq!(Ways::from_bits(bits).bits(), bits);
+        }
     }
 }

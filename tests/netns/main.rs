@@ -20,8 +20,10 @@ mod losses;
 mod name_server;
 mod names;
 mod orders;
+mod reachability;
 mod restarts;
 mod runner;
+mod stalls;
 mod tools;
 
 use runner::Case;
@@ -39,9 +41,17 @@ macro_rules! cases {
 /// The longest first, so that the others run beside them.
 const CASES: &[Case] = cases![
     cuts::halves_that_held_each_other_dead_for_120_s_heal,
+    reachability::where_only_streams_pass_ten_live,
+    reachability::where_only_streams_pass_three_live,
+    stalls::a_third_of_all_packets_lost_kills_nobody_and_hides_no_death,
+    stalls::pauses_of_two_and_of_four_and_a_half_seconds_kill_nobody,
     losses::of_a_deaf_node_only_that_node_is_seen_dead,
     losses::one_deaf_direction_between_two_kills_nobody,
     losses::blocked_streams_show_and_kill_nobody,
+    reachability::blocked_streams_are_named,
+    reachability::a_smaller_mtu_is_named,
+    reachability::blocked_datagrams_are_named_and_mended,
+    reachability::one_way_is_told_from_both,
     cuts::halves_that_held_each_other_dead_for_30_s_heal,
     restarts::a_restart_on_a_new_address_is_one_restart,
     restarts::a_full_stop_with_data_ends_whole,

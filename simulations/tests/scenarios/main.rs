@@ -28,6 +28,7 @@ mod manifest;
 mod partitions;
 mod pausing;
 mod pushing;
+mod reaching;
 mod remembering;
 mod repeating;
 mod restarting;

@@ -138,6 +138,14 @@ fn explain(snapshot: &Snapshot) -> String {
         text,
         "[{sign}]agreement {agree} of {alive} hold this table{advice}"
     );
+    let _ = match snapshot.unreached.len() {
+        0 => writeln!(text, "[+]reachability ok"),
+        pairs => writeln!(
+            text,
+            "[-]reachability {pairs} pairs of members do not reach each other in every way; does \
+             not affect readiness, `rumord reachability` names them"
+        ),
+    };
     text.push_str(if cause(snapshot).is_none() {
         "readyz check passed\n"
     } else {

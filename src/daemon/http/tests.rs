@@ -9,6 +9,7 @@ mod fake;
 mod limits;
 mod metadata;
 mod problems;
+mod reachability;
 mod reads;
 
 pub(in crate::daemon) use self::fake::snapshot;

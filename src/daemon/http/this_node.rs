@@ -15,6 +15,7 @@ use super::agreement::AgreementJson;
 use super::metadata::{entity_tag, etag_header};
 use super::problem::Problem;
 use super::query::Parameters;
+use super::reachability::PairCountsJson;
 use super::view::{CountsJson, MaintenanceJson, ServiceJson, fingerprint};
 use crate::member::Tags;
 use crate::node::{MemberView, Readiness, Snapshot};
@@ -47,6 +48,8 @@ struct SelfJson<'a> {
     services: Vec<ServiceJson<'a>>,
     maintenance: Option<MaintenanceJson<'a>>,
     agreement: AgreementJson<'a>,
+    /// Of the whole cluster, as far as this node was told.
+    unreached_pairs: PairCountsJson,
     queued_updates: usize,
     counters: CountersJson,
 }
@@ -139,6 +142,7 @@ impl<'a> SelfJson<'a> {
             services: services.iter().map(ServiceJson::new).collect(),
             maintenance: own.and_then(MaintenanceJson::new),
             agreement: AgreementJson::new(snapshot),
+            unreached_pairs: PairCountsJson::new(snapshot),
             queued_updates: node.queued_updates,
             counters: CountersJson::new(&node.stats),
         }

@@ -12,7 +12,7 @@ use super::process;
 use crate::member::Status;
 use crate::node::Snapshot;
 use crate::protocol::{
-    Event, EventKind, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome,
+    Event, EventKind, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
 };
 
 const MEMBERS: &str = "rumord_members";
@@ -30,6 +30,7 @@ const LATENESS: &str = "rumord_timer_lateness_seconds";
 const LOCAL_HEALTH: &str = "rumord_local_health";
 const CLOCK_SKEW: &str = "rumord_clock_skew_seconds";
 const AGREEMENT_RATIO: &str = "rumord_agreement_ratio";
+const UNREACHED: &str = "rumord_unreachable_pairs";
 const QUEUE_LENGTH: &str = "rumord_queue_length";
 const EXCHANGES: &str = "rumord_exchanges_total";
 const NEEDLESS: &str = "rumord_exchanges_needless_total";
@@ -206,6 +207,10 @@ fn describe() {
         AGREEMENT_RATIO,
         "Share of the live members that are known to have held this node's table."
     );
+    describe_gauge!(
+        UNREACHED,
+        "Pairs of members of which one does not reach the other, by transport."
+    );
     describe_gauge!(QUEUE_LENGTH, "Entries waiting, by queue.");
     describe_counter!(EXCHANGES, "Exchanges of tables this node began.");
     describe_counter!(NEEDLESS, "Those that found nothing to move.");
@@ -233,6 +238,10 @@ fn export(snapshot: &Snapshot) {
     let agreement = &snapshot.agreement;
     let ratio = agreement.agree as f64 / agreement.alive.max(1) as f64;
     gauge!(AGREEMENT_RATIO).set(ratio);
+    let by_datagram = snapshot.unreached_by_datagram() as f64;
+    gauge!(UNREACHED, "transport" => Transport::Datagram.as_str()).set(by_datagram);
+    let by_stream = snapshot.unreached_by_stream() as f64;
+    gauge!(UNREACHED, "transport" => Transport::Stream.as_str()).set(by_stream);
     gauge!(CLOCK_SKEW).set(f64::from(snapshot.node.clock_skew));
     gauge!(LOCAL_HEALTH).set(f64::from(snapshot.node.local_health));
     gauge!(QUEUE_LENGTH, "queue" => "updates").set(snapshot.node.queued_updates as f64);
@@ -307,7 +316,7 @@ mod tests {
     use super::*;
     use crate::daemon::http::tests::snapshot;
     use crate::member::{Generation, Incarnation};
-    use crate::protocol::{Direction, Evidence, MemberEvent, Transport};
+    use crate::protocol::{Direction, Evidence, MemberEvent};
     use crate::wire::MessageKind;
 
     fn death(rule: &'static str) -> Event {
@@ -350,6 +359,8 @@ mod tests {
             "rumord_local_health 0",
             "rumord_agreement_ratio 1",
             "rumord_clock_skew_seconds 0",
+            "rumord_unreachable_pairs{transport=\"datagram\"} 0",
+            "rumord_unreachable_pairs{transport=\"stream\"} 0",
             "rumord_refutations_total 0",
             "rumord_exchanges_needless_total 0",
             "rumord_busy_total 0",

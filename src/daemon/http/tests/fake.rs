@@ -245,6 +245,7 @@ pub(in crate::daemon) fn snapshot() -> Snapshot {
         index: 42,
         fingerprint: 0x9f86_d081_884c,
         agreement: agreement(),
+        unreached: Vec::new(),
         made: std::time::Instant::now(),
         members: vec![n1, n2, n3],
         remembered: Vec::new(),
