@@ -5,12 +5,17 @@
 //! told otherwise: `cargo bench --bench agents -- --nodes 100 --kills 5 --changes 40 --idle 30`) and
 //! prints each figure beside Serf's, measured on the same class of machine (2 cores; Serf of Debian
 //! 0.9.4, memberlist 0.2.2, profile lan, 20 and 100 agents; medians of three runs or more).
+//!
+//! With several sizes it compares the time that a death takes in each, with `--profile lan` (the
+//! default), `local` or `wan`: `-- --nodes 5,20,50,100,200 --kills 10 --profile local`.
 
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use more of it")]
 mod agent;
 #[path = "agents/cluster.rs"]
 mod cluster;
+#[path = "agents/comparison.rs"]
+mod comparison;
 #[path = "agents/report.rs"]
 mod report;
 #[path = "agents/usage.rs"]
@@ -19,11 +24,14 @@ mod usage;
 use std::time::Duration;
 
 use cluster::Cluster;
+use comparison::Comparison;
 use report::{Report, median};
 
 /// What to run.
 struct Plan {
-    nodes: usize,
+    /// Sizes of clusters: one is measured in every way, several are compared.
+    sizes: Vec<usize>,
+    profile: String,
     kills: usize,
     changes: usize,
     idle: Duration,
@@ -33,16 +41,18 @@ impl Plan {
     /// From the command line; unknown words (cargo passes `--bench`) are ignored.
     fn from_args() -> Self {
         let args: Vec<String> = std::env::args().collect();
-        let number = |flag: &str, default: usize| {
-            let place = args.iter().position(|arg| arg == flag);
-            place
-                .and_then(|place| args.get(place + 1))
-                .map_or(default, |text| {
-                    text.parse().unwrap_or_else(|_| panic!("{flag} {text}?"))
-                })
+        let value = |flag: &str| {
+            let place = args.iter().position(|arg| arg == flag)?;
+            args.get(place + 1).map(String::as_str)
         };
+        let parsed = |flag: &str, text: &str| -> usize {
+            text.parse().unwrap_or_else(|_| panic!("{flag} {text}?"))
+        };
+        let number = |flag: &str, default| value(flag).map_or(default, |text| parsed(flag, text));
+        let sizes = value("--nodes").unwrap_or("20").split(',');
         Plan {
-            nodes: number("--nodes", 20).max(3),
+            sizes: sizes.map(|size| parsed("--nodes", size).max(3)).collect(),
+            profile: value("--profile").unwrap_or("lan").to_owned(),
             kills: number("--kills", 5).max(1),
             changes: number("--changes", 40).max(1),
             idle: Duration::from_secs(number("--idle", 30).max(1) as u64),
@@ -52,13 +62,27 @@ impl Plan {
 
 fn main() {
     let plan = Plan::from_args();
-    let mut report = Report::new(plan.nodes);
+    match plan.sizes[..] {
+        [nodes] => measure_one(&plan, nodes),
+        _ => Comparison {
+            sizes: plan.sizes,
+            kills: plan.kills,
+            profile: plan.profile,
+            idle: plan.idle,
+        }
+        .run(),
+    }
+}
+
+/// Everything about a cluster of one size.
+fn measure_one(plan: &Plan, nodes: usize) {
+    let mut report = Report::new(nodes);
     let mut joins = Vec::new();
     let mut cluster = None;
     for _ in 0..3 {
         // The cluster of the last round is the one that is measured further.
         drop(cluster.take());
-        let (started, join) = Cluster::start(plan.nodes);
+        let (started, join) = Cluster::start(nodes, &plan.profile);
         joins.push(join);
         cluster = Some(started);
     }
@@ -69,8 +93,8 @@ fn main() {
         "s",
         ["0.41", "1.92"],
     );
-    measure_changes(&mut cluster, &plan, &mut report);
-    measure_idle(&cluster, &plan, &mut report);
+    measure_changes(&mut cluster, plan, &mut report);
+    measure_idle(&cluster, plan, &mut report);
     report.print();
 }
 

@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::agent::{Agent, BOUND, Starting, count, member};
@@ -11,10 +12,13 @@ use crate::usage::Usage;
 
 /// Until every watching request has reached its agent and the last change has calmed down.
 const QUIET: Duration = Duration::from_millis(700);
+/// Longer than it takes from a resumption to the verdict of a case that was not dropped.
+const AFTER_PAUSE: Duration = Duration::from_secs(3);
 
 /// Running agents; the first is the one that the others joined through.
 pub struct Cluster {
     agents: Vec<Agent>,
+    profile: String,
 }
 
 /// Cost per agent and second.
@@ -30,18 +34,19 @@ pub struct Idle {
 }
 
 impl Cluster {
-    /// Starts `nodes` agents; the seconds from the start of the last process until every table
+    /// Starts `nodes` agents with this profile; the seconds from the start of the last process until every table
     /// shows all alive.
-    pub fn start(nodes: usize) -> (Self, f64) {
-        let first = Agent::start("n1", &["--cluster", "bench"]);
+    pub fn start(nodes: usize, profile: &str) -> (Self, f64) {
+        let first = Agent::start("n1", &["--cluster", "bench", "--profile", profile]);
         let join = first.gossip.clone();
         let starting: Vec<Starting> = (2..=nodes)
-            .map(|number| spawn(&format!("n{number}"), &join))
+            .map(|number| spawn(&format!("n{number}"), &join, profile))
             .collect();
         let started = Instant::now();
         let mut agents = vec![first];
         agents.extend(starting.into_iter().map(Starting::ready));
-        let cluster = Cluster { agents };
+        let profile = profile.to_owned();
+        let cluster = Cluster { agents, profile };
         let took = cluster.wait_all(started, &|table| count(table, "alive") == nodes as u64);
         (cluster, took)
     }
@@ -53,11 +58,32 @@ impl Cluster {
         let victim = self.agents.len() - 1;
         let name = format!("n{}", victim + 1);
         let mut agent = self.agents.remove(victim);
-        let killed = Instant::now();
-        agent.kill();
-        let took = self.wait_all(killed, &|table| status(table, &name) == "dead");
+        let kill = || agent.kill();
+        let took = all_show(&self.agents, &name, kill, &|row| {
+            status(row, &name) == "dead"
+        });
         self.start_again(&name);
         took
+    }
+
+    /// Has the agent whose turn it is stand still for `length`, and then the cluster calm down; how
+    /// many verdicts of death the agents have seen meanwhile.
+    pub fn pause_one(&self, turn: usize, length: Duration) -> u64 {
+        let before = self.deaths();
+        let paused = &self.agents[turn * 7 % self.agents.len()];
+        paused.signal(Signal::STOP);
+        thread::sleep(length);
+        paused.signal(Signal::CONT);
+        // Longer than a case that was opened meanwhile takes to its verdict.
+        thread::sleep(AFTER_PAUSE);
+        self.deaths() - before
+    }
+
+    /// Members that were ever dead in a table, over all tables.
+    fn deaths(&self) -> u64 {
+        let label = ["kind=\"member-dead\""];
+        let seen = |agent: &Agent| agent.metric("rumord_events_total", &label) as u64;
+        self.agents.iter().map(seen).sum()
     }
 
     /// Kills one agent and starts it again at once; the seconds from its start until every other
@@ -69,7 +95,7 @@ impl Cluster {
             .map(|row| generation(&row, &name));
         self.agents.pop().expect("there are several").kill();
         let (join, mut again) = (self.agents[0].gossip.clone(), None);
-        let start = || again = Some(spawn(&name, &join));
+        let start = || again = Some(spawn(&name, &join, &self.profile));
         let took = all_show(&self.agents, &name, start, &|row| {
             status(row, &name) == "alive" && Some(generation(row, &name)) != before
         });
@@ -114,7 +140,7 @@ impl Cluster {
     fn start_again(&mut self, name: &str) {
         let started = Instant::now();
         let join = self.agents[0].gossip.clone();
-        self.agents.push(spawn(name, &join).ready());
+        self.agents.push(spawn(name, &join, &self.profile).ready());
         let nodes = self.agents.len() as u64;
         self.wait_all(started, &|table| count(table, "alive") == nodes);
     }
@@ -222,8 +248,9 @@ fn wait(agent: &Agent, start: Instant, wanted: &(dyn Fn(&Value) -> bool + Sync))
     }
 }
 
-fn spawn(name: &str, join: &str) -> Starting {
-    Starting::spawn(name, &["--cluster", "bench", "--join", join])
+fn spawn(name: &str, join: &str, profile: &str) -> Starting {
+    let arguments = ["--cluster", "bench", "--profile", profile, "--join", join];
+    Starting::spawn(name, &arguments)
 }
 
 fn status<'a>(table: &'a Value, name: &str) -> &'a str {
