@@ -34,6 +34,7 @@ mod local;
 mod loss;
 mod outbox;
 mod paths;
+mod patience;
 mod periodic;
 mod probe;
 mod probing;

@@ -45,7 +45,7 @@ pub use message::{
 pub use reach::{ReachReport, Unreached, Ways};
 pub use values::{
     Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
-    MissRate, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
+    MissRate, NameHashHigh, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId, VersionLow,
 };
 
 /// First bytes of every frame.

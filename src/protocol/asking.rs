@@ -140,7 +140,9 @@ impl Node {
         let phase = case.phase;
         match phase {
             Phase::Open => self.ask_stage(member, out),
-            Phase::Suspect { since } if self.health.awake(self.now) < self.final_at(since) => {
+            Phase::Suspect { since }
+                if self.health.awake(self.now) < self.final_at(member, since) =>
+            {
                 self.wait_round(member, since, out);
             }
             Phase::Suspect { .. } | Phase::Final { .. } if self.is_excused(member) => {
@@ -175,8 +177,18 @@ impl Node {
         }
     }
 
-    fn final_at(&self, since: Instant) -> Instant {
-        since + self.config.pause_tolerance + FINAL_MARGIN
+    fn final_at(&self, member: NameHash, since: Instant) -> Instant {
+        since + self.tolerance(member) + FINAL_MARGIN
+    }
+
+    /// How long `member` may be silent.
+    pub(super) fn tolerance(&self, member: NameHash) -> Duration {
+        let most = self.config.pause_tolerance_factor_max;
+        let factor = self
+            .evictions
+            .patience
+            .factor(member, self.now, self.table.size());
+        self.config.pause_tolerance.saturating_mul(factor.min(most))
     }
 
     /// While the pause tolerance runs: one ping, and two relays, unless others have accused the
@@ -194,7 +206,9 @@ impl Node {
         if rounds.is_multiple_of(STREAM_ROUNDS) {
             self.ping_by_stream(member, out);
         }
-        let left = self.final_at(since).since(self.health.awake(self.now));
+        let left = self
+            .final_at(member, since)
+            .since(self.health.awake(self.now));
         self.timers
             .set(Timer::Case(member), self.now, left.min(self.round()));
     }

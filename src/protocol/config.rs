@@ -23,6 +23,11 @@ pub struct Config {
     /// Detection time is this plus about one period. Too short, and a garbage collection or a
     /// stalled disk becomes a death. Range `probe_period` to 10 min.
     pub pause_tolerance: Duration,
+    /// The most by which the tolerance of a member is multiplied that was declared dead and came
+    /// back in the same life: it doubles each time, for ten minutes.
+    ///
+    /// 1 learns nothing. Range 1 to 64.
+    pub pause_tolerance_factor_max: u32,
     /// How long to wait for the answer to a ping, at least; the floor under the adaptive timeout.
     ///
     /// About 1.5 times the round trip's 99.9th percentile. Too short, and slow answers open cases
@@ -30,7 +35,8 @@ pub struct Config {
     pub ack_timeout: Duration,
     /// How long to wait for a relay's answer before asking more relays. At least `ack_timeout`.
     pub relay_timeout: Duration,
-    /// Relays asked at the first miss (SWIM's k); the second stage asks twice as many. 1 to 16.
+    /// Relays asked at the first miss (SWIM's k): a third of them where hardly anything is lost,
+    /// and up to eight times as many at later stages. 1 to 16.
     pub relays: usize,
     /// From which lateness of its own timers on a node blames itself rather than its peers.
     pub late_threshold: Duration,
@@ -149,6 +155,7 @@ impl Config {
             spreading: Spreading::Prompt,
             probe_period: Duration::from_secs(1),
             pause_tolerance: Duration::from_secs(5),
+            pause_tolerance_factor_max: 8,
             ack_timeout: Duration::from_millis(20),
             relay_timeout: Duration::from_millis(30),
             relays: 3,
@@ -164,7 +171,7 @@ impl Config {
             quiet: Duration::from_millis(100),
             mismatch_timeout: Duration::from_secs(2),
             datagram_bytes_max: 1400,
-            heartbeats_per_message: 2,
+            heartbeats_per_message: 4,
             heal_hold: Duration::from_secs(1),
             join_retry: Duration::from_millis(300),
             dead_retention: Duration::from_secs(24 * 3600),
@@ -252,6 +259,12 @@ impl Config {
             self.dead_retention,
             minute,
             10_000 * 60 * minute,
+        )?;
+        number(
+            "pause_tolerance_factor_max",
+            self.pause_tolerance_factor_max,
+            1,
+            64,
         )?;
         number("relays", self.relays, 1, 16)?;
         number("heartbeats_per_message", self.heartbeats_per_message, 0, 32)?;

@@ -6,6 +6,7 @@ use rand::seq::IndexedRandom;
 
 use super::dissemination::Form;
 use super::health::Punctuality;
+use super::patience::Patience;
 use super::probe::Purpose;
 use super::quarantine::{QUESTIONS_AT_ONCE, Quarantine, Step};
 use super::trial::{self, Finding, RELAY_MISSES_MAX, Trial};
@@ -19,10 +20,12 @@ const TRIALS_MAX: usize = 4;
 /// The rule by which a lossy member is declared dead.
 const RULE: &str = "degraded";
 
-/// What a node keeps about losing packets, others' and its own.
+/// What a node keeps about members that lost or stood still more than others, itself among them.
 #[derive(Debug, Default)]
 pub(super) struct Evictions {
     trials: BTreeMap<NameHash, Trial>,
+    /// Who has survived being declared dead.
+    pub patience: Patience,
     /// This node itself was evicted.
     pub quarantine: Option<Quarantine>,
 }

@@ -14,14 +14,14 @@ use crate::member::{NameHash, Status};
 use crate::time::{Instant, nanos};
 use crate::wire::{
     self, Centiseconds, Fingerprint, Flags, GenerationLow, Gossip, HEADER_BYTES, HeartbeatEntry,
-    Holders, List, Message, MessageKind, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender,
-    StatusUpdate, Update,
+    Holders, List, Message, MessageKind, NameHashHigh, News, PeriodPhase, RecordUpdate,
+    SEALING_BYTES, Sender, StatusUpdate, Update, VersionLow,
 };
 
 /// Upper bound of a message's bytes without its updates and heartbeats.
 const FIXED_BYTES_MAX: usize = HEADER_BYTES + 80;
 /// Upper bound of one heartbeat's bytes.
-const HEARTBEAT_BYTES_MAX: usize = 21;
+const HEARTBEAT_BYTES_MAX: usize = 10;
 /// Updates that are too large for the room that is left, before a message counts as full.
 const MISFITS_MAX: usize = 8;
 /// Heartbeats older than this are not passed on.
@@ -237,9 +237,9 @@ impl Node {
         let version = entry.version;
         let age = self.now.since(entry.counted_at);
         (version.0 > 0 && age < HEARTBEAT_AGE_MAX).then(|| HeartbeatEntry {
-            member,
+            member: NameHashHigh::of(member),
             generation: GenerationLow::of(entry.record.standing.generation),
-            version,
+            version: VersionLow::of(version),
             age: Centiseconds::from_duration(age),
         })
     }

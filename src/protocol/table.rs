@@ -24,7 +24,7 @@ pub use roster::Roster;
 
 use crate::member::{NameHash, Record, Status, Version};
 use crate::time::Instant;
-use crate::wire::RecordUpdate;
+use crate::wire::{NameHashHigh, RecordUpdate};
 
 /// Most members a table holds, dead ones included; further ones are refused.
 pub const MEMBERS_MAX: usize = 100_000;
@@ -116,6 +116,20 @@ impl<A> Table<A> {
     #[must_use]
     pub fn active(&self) -> &[NameHash] {
         self.active.members()
+    }
+
+    /// The only active member but the local one whose hash has this high half.
+    #[must_use]
+    pub fn active_with(&self, high: NameHashHigh) -> Option<NameHash> {
+        let from = match self.active.position(high.least()) {
+            Ok(position) | Err(position) => position,
+        };
+        let mut members = self.active.members()[from..].iter().copied();
+        let mut meant = members
+            .by_ref()
+            .take_while(|&it| NameHashHigh::of(it) == high);
+        let member = meant.next()?;
+        meant.next().is_none().then_some(member)
     }
 
     /// Whether `member` is among the active ones.

@@ -265,19 +265,22 @@ impl Node {
     ) {
         let after = change.after;
         self.hold.settle(member, after);
-        if change
-            .before
-            .is_some_and(|before| before.status == Status::Dead)
-        {
-            self.hold.note_return(member, self.now);
-        }
         let new_life = change
             .before
             .is_none_or(|before| before.instance() != after.instance());
+        if let Some(before) = change.before
+            && before.status == Status::Dead
+        {
+            self.hold.note_return(member, self.now);
+            if !new_life && before.strikes == after.strikes && after.status.is_active() {
+                self.evictions.patience.survived(member, self.now);
+            }
+        }
         let was_active = change
             .before
             .is_some_and(|before| before.status.is_active());
         if new_life {
+            self.evictions.patience.forget(member);
             self.contacts.remove(&member);
             self.slots.heard(member, None);
             if let Some(entry) = self.table.get_mut(member) {
@@ -349,19 +352,20 @@ impl Node {
 
     /// Records a heartbeat that somebody passed on.
     pub(super) fn hear_passed_on(&mut self, entry: &HeartbeatEntry) {
-        let held = self
-            .table
-            .get(entry.member)
-            .map(|held| held.record.standing.generation);
-        let (Some(generation), Some(age)) = (held, entry.age.duration()) else {
+        let (Some(member), Some(age)) =
+            (self.table.active_with(entry.member), entry.age.duration())
+        else {
             return;
         };
-        if GenerationLow::of(generation) == entry.generation && entry.member != self.local.hash {
+        let Some(held) = self.table.get(member).map(Entry::heartbeat) else {
+            return;
+        };
+        if GenerationLow::of(held.generation) == entry.generation {
             let beat = HeartbeatState {
-                generation,
-                version: entry.version,
+                generation: held.generation,
+                version: entry.version.nearest(held.version),
             };
-            self.hear_heartbeat(entry.member, beat, age);
+            self.hear_heartbeat(member, beat, age);
         }
     }
 

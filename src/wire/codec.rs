@@ -16,7 +16,7 @@ use super::message::{RecordUpdate, StatusUpdate};
 use super::reach::Ways;
 use super::values::{
     Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
-    MissRate, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId,
+    MissRate, NameHashHigh, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId, VersionLow,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
@@ -127,6 +127,8 @@ wire_as!(
     |digest| (digest.version, digest.bytes, Raw8(digest.hash)),
     |(version, bytes, hash)| Ok(MetadataDigest { version, bytes, hash: hash.0 })
 );
+wire_as!(NameHashHigh => Raw4, |high| Raw4(high.0), |raw| Ok(NameHashHigh(raw.0)));
+wire_as!(VersionLow => Raw2, |low| Raw2(low.0), |raw| Ok(VersionLow(raw.0)));
 wire_as!(GenerationLow => Raw2, |low| Raw2(low.0), |raw| Ok(GenerationLow(raw.0)));
 wire_as!(NodeIdLow => Raw2, |low| Raw2(low.0), |raw| Ok(NodeIdLow(raw.0)));
 wire_as!(Centiseconds => Raw2, |cs| Raw2(cs.0), |raw| Ok(Centiseconds(raw.0)));

@@ -50,8 +50,8 @@ use super::holders::Holders;
 use super::large::{Announcement, Pull, Values};
 use super::list::List;
 use super::values::{
-    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NodeIdLow, PeriodPhase,
-    ProbeSeq,
+    Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NameHashHigh, NodeIdLow,
+    PeriodPhase, ProbeSeq, VersionLow,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
@@ -110,11 +110,11 @@ pub struct Gossip {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
 pub struct HeartbeatEntry {
     /// Whose.
-    pub member: NameHash,
+    pub member: NameHashHigh,
     /// Of which life.
     pub generation: GenerationLow,
     /// Its version.
-    pub version: Version,
+    pub version: VersionLow,
     /// Time since the owner counted it, summed over all holders.
     pub age: Centiseconds,
 }

@@ -91,9 +91,9 @@ fn gossip() -> Gossip {
         ]
         .into(),
         heartbeats: vec![HeartbeatEntry {
-            member: sender().member,
+            member: NameHashHigh::of(sender().member),
             generation: GenerationLow::of(SENDER_GENERATION),
-            version: Version(250),
+            version: VersionLow::of(Version(250)),
             age: Centiseconds(42),
         }]
         .into(),
@@ -270,7 +270,7 @@ fn golden_bytes() {
     let record = RECORD_HEX.replace(' ', "");
     let announced = ANNOUNCEMENT_HEX.replace(' ', "");
     let gossip = format!(
-        "9f86d081884c7d65010301{STATUS_HEX}00{record}02{announced}0165c45503cfc8c4f760a0fa002a\
+        "9f86d081884c7d65010301{STATUS_HEX}00{record}02{announced}0165c4550360a000fa002a\
          02fb2c0103e80014010204fb040101fb2c01020102"
     );
     let frame = |kind: &str| format!("724d0100{}{kind}", hex(&cluster().0));

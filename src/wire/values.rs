@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bincode::{Decode, Encode};
 
-use crate::member::{Generation, NodeId};
+use crate::member::{Generation, NameHash, NodeId, Version};
 
 /// Ties an answer to its question, within one sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -118,6 +118,49 @@ pub struct PeriodPhase {
     pub phase: u16,
 }
 
+/// The high half of a name hash: which member is meant, where its whole hash would be too long. Two
+/// members of a table that share it are told about in other messages.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct NameHashHigh(pub u32);
+
+impl NameHashHigh {
+    /// The high half of `member`.
+    #[must_use]
+    pub fn of(member: NameHash) -> Self {
+        let [a, b, c, d, ..] = member.to_wire();
+        NameHashHigh(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    /// The least hash with this half.
+    #[must_use]
+    pub fn least(self) -> NameHash {
+        NameHash::from_wire((u64::from(self.0) << 32).to_be_bytes())
+    }
+}
+
+/// The low 16 bits of a heartbeat version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VersionLow(pub u16);
+
+impl VersionLow {
+    /// The low bits of `version`.
+    #[must_use]
+    pub fn of(version: Version) -> Self {
+        VersionLow((version.0 & 0xffff) as u16)
+    }
+
+    /// The version with these bits that is nearest to `held`; at equal distance the earlier one.
+    #[must_use]
+    pub fn nearest(self, held: Version) -> Version {
+        let ahead = self.0.wrapping_sub(VersionLow::of(held).0);
+        if ahead < 1 << 15 {
+            return Version(held.0.saturating_add(ahead.into()));
+        }
+        let behind = ahead.wrapping_neg();
+        Version(held.0.saturating_sub(behind.into()))
+    }
+}
+
 /// One-bit facts about the sender's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
@@ -144,3 +187,38 @@ pub struct ShortId(pub u32);
 /// Some records together, as a salted number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BucketSum(pub u16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_again_near_the_one_held() {
+        for (told, held) in [
+            (5, 3),
+            (3, 5),
+            (65_536, 65_530),
+            (65_530, 65_536),
+            (1 << 40, (1 << 40) + 32_768),
+            (7, 7),
+        ] {
+            let low = VersionLow::of(Version(told));
+            assert_eq!(
+                low.nearest(Version(held)),
+                Version(told),
+                "{told} at {held}"
+            );
+        }
+        assert_eq!(VersionLow(9).nearest(Version(u64::MAX)), Version(u64::MAX));
+        assert_eq!(VersionLow(0xffff).nearest(Version(0)), Version(0));
+    }
+
+    #[test]
+    fn half_a_hash_is_where_its_members_begin() {
+        let member = NameHash::from_wire([1, 2, 3, 4, 5, 6, 7, 8]);
+        let high = NameHashHigh::of(member);
+        assert_eq!(high, NameHashHigh(0x0102_0304));
+        assert!(high.least() < member);
+        assert_eq!(NameHashHigh::of(high.least()), high);
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rumord::member::{Incarnation, Record, Standing, Status};
 use rumord::protocol::Node;
 use rumord::wire::{
-    self, Age, Carrier, ClusterTag, Gossip, List, Message, RecordUpdate, Sender, StatusUpdate,
-    Update,
+    self, Age, Carrier, ClusterTag, Gossip, HeartbeatEntry, List, Message, NameHashHigh,
+    RecordUpdate, Sender, StatusUpdate, Update,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,11 @@ impl Tampering {
             }
         }
         if self == Tampering::HeartbeatsReviveTheDead {
-            let beats = gossip.heartbeats.iter().map(|beat| beat.member);
+            let meant = |beat: &HeartbeatEntry| {
+                let mut members = node.records().map(|record| record.name.hash());
+                members.find(|&member| NameHashHigh::of(member) == beat.member)
+            };
+            let beats = gossip.heartbeats.iter().filter_map(meant);
             for member in beats.chain([sender.member]) {
                 updates.extend(revived(node, member));
             }

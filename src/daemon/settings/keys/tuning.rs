@@ -75,6 +75,12 @@ pub(super) static KEYS: &[Key] = &[
         DETECTION,
         "How long a healthy process may stand still and not be dead"
     ),
+    number!(
+        pause_tolerance_factor_max,
+        "FACTOR",
+        DETECTION,
+        "Longest tolerance of a member that survived being declared dead, in pause tolerances, 1-64"
+    ),
     length!(
         ack_timeout,
         DETECTION,
@@ -89,7 +95,7 @@ pub(super) static KEYS: &[Key] = &[
         relays,
         "COUNT",
         DETECTION,
-        "Relays asked at the first unanswered ping, 1-16"
+        "Relays asked for an unanswered ping at first; more at each further stage, 1-16"
     ),
     number!(
         phi_suspect,
