@@ -7,6 +7,7 @@ mod converge;
 mod detect;
 mod exchange;
 mod files;
+mod interval;
 mod measurement;
 mod part;
 mod progress;
@@ -47,7 +48,9 @@ enum Command {
     Converge(converge::ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(detect::DetectArguments),
-    /// One part of swarm, converge, detect or compare, for several machines
+    /// Lifeguard's experiment: some members are slow again and again, and one that is not crashes
+    Interval(interval::IntervalArguments),
+    /// One part of swarm, converge, detect, interval or compare, for several machines
     ///
     /// `sweep --shard 0/4 detect --nodes 128 --out DIR` makes every fourth run of that command and
     /// leaves what they showed in DIR/detect-0-of-4.jsonl; `merge DIR` reports on all parts. The
@@ -56,7 +59,7 @@ enum Command {
     Sweep(sweep::SweepArguments),
     /// The report on all parts of a sweep, the same bytes as from one process
     Merge(sweep::MergeArguments),
-    /// The same measures on foca 2.0 in the same world, and the formulas of SWIM
+    /// The same measures on foca 2.0, Lifeguard and SWIM in the same world, and SWIM's formulas
     Compare(compare::CompareArguments),
     /// The memory and time that a large cluster with full tables takes
     Scale(scale::ScaleArguments),
@@ -108,6 +111,7 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Replay(arguments) => swarm::replay(arguments, out),
         Command::Converge(arguments) => perform(arguments, out),
         Command::Detect(arguments) => perform(arguments, out),
+        Command::Interval(arguments) => perform(arguments, out),
         Command::Sweep(arguments) => sweep::sweep(arguments, out),
         Command::Merge(arguments) => sweep::merge(arguments, out),
         Command::Compare(arguments) => compare::compare(arguments, out),

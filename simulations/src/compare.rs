@@ -5,6 +5,7 @@
 //! | [`contender`] | what a measure asks of a protocol |
 //! | `rumord` | our own core, [`RumordWorld`] |
 //! | `foca` | foca 2.0, [`FocaWorld`] |
+//! | [`lifeguard`] | SWIM and Lifeguard, [`LifeguardWorld`] |
 //! | [`swim`] | SWIM by its formulas, not simulated |
 //! | [`measure`] | what measures have in common |
 //! | [`measures`] | what is measured, one file each |
@@ -12,6 +13,7 @@
 
 pub mod contender;
 mod foca;
+pub mod lifeguard;
 pub mod measure;
 pub mod measures;
 mod rumord;
@@ -19,4 +21,5 @@ pub mod speed;
 pub mod swim;
 
 pub use self::foca::FocaWorld;
+pub use self::lifeguard::LifeguardWorld;
 pub use self::rumord::RumordWorld;

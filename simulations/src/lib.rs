@@ -21,7 +21,8 @@
 //! | [`scenarios`] | stories with figures and bounds |
 //! | [`converge`] | how long one change takes until all know it |
 //! | [`detect`] | how long a crash takes to be found, and mistakes |
-//! | [`compare`] | the same measures on another protocol, in the same world |
+//! | [`interval`] | slow members again and again, as Lifeguard was evaluated |
+//! | [`compare`] | the same measures on other protocols, in the same world |
 //! | [`scale`] | the memory and time that a large cluster takes |
 //! | [`pair`] | what an exchange of two tables costs, to the byte |
 //! | [`fit`], [`svg`] | figures about figures, and pictures of them |
@@ -46,6 +47,7 @@ pub mod converge;
 pub mod detect;
 pub mod fit;
 pub mod forks;
+pub mod interval;
 pub mod link;
 pub mod network;
 pub mod pair;

@@ -1,26 +1,38 @@
 //! Named scenarios: one story each, told with figures, and with a bound on every figure.
 
+mod blackout;
 mod blocked_io;
 mod churn;
 mod clock_step;
+mod clock_step_in_case;
 mod cold_start;
 mod convergence;
 mod cpu_starvation;
 mod crash;
 mod deaf;
+mod flapping_links;
+mod halves;
 mod join_storm;
+mod joins_at_loss;
 mod large;
 mod late_timers;
+mod long_pauses;
+mod loss_jump;
 mod lossy_node;
+mod lossy_nodes;
+mod lossy_trunk;
 mod mass_crash;
 mod mass_restart;
 mod missed_update;
 mod one_way;
+mod one_way_cuts;
 mod partition;
 mod pause;
+mod quarter_crash;
 mod recycled_address;
 mod refutation;
 mod restart_of_all;
+mod restart_when_accused;
 mod rolling_deploy;
 mod slow_node;
 mod stage;
@@ -28,6 +40,7 @@ mod stale_messages;
 mod steady_changes;
 mod steady_joins;
 mod two_clusters;
+mod unreachable_by_half;
 
 pub use stage::Stage;
 
@@ -43,7 +56,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 26] = [
+pub const SCENARIOS: [Scenario; 43] = [
     crash::SCENARIO,
     mass_crash::SCENARIO,
     refutation::SCENARIO,
@@ -60,7 +73,9 @@ pub const SCENARIOS: [Scenario; 26] = [
     slow_node::SCENARIO,
     cpu_starvation::SCENARIO,
     late_timers::SCENARIO,
-    deaf::SCENARIO,
+    deaf::DEAF,
+    deaf::MUTE,
+    deaf::CUT_OFF,
     blocked_io::SCENARIO,
     clock_step::SCENARIO,
     two_clusters::SCENARIO,
@@ -70,4 +85,19 @@ pub const SCENARIOS: [Scenario; 26] = [
     steady_joins::SCENARIO,
     missed_update::SCENARIO,
     steady_changes::SCENARIO,
+    lossy_nodes::BOTH,
+    lossy_nodes::INCOMING,
+    lossy_nodes::OUTGOING,
+    joins_at_loss::SCENARIO,
+    quarter_crash::SCENARIO,
+    halves::SCENARIO,
+    one_way_cuts::SCENARIO,
+    unreachable_by_half::SCENARIO,
+    loss_jump::SCENARIO,
+    blackout::SCENARIO,
+    long_pauses::SCENARIO,
+    restart_when_accused::SCENARIO,
+    clock_step_in_case::SCENARIO,
+    flapping_links::SCENARIO,
+    lossy_trunk::SCENARIO,
 ];

@@ -13,6 +13,7 @@ use super::Trouble;
 use crate::compare::contender::Profile;
 use crate::compare::measure::Protocol;
 use crate::compare::measures;
+use crate::interval::Anomaly;
 use crate::world::{TAMPERING_WORDS, Tampering};
 
 /// How many runs go on at once, and where their results go.
@@ -187,6 +188,26 @@ pub fn detector(word: &str) -> Result<String, String> {
     match words.contains(&word) {
         true => Ok(word.to_owned()),
         false => Err(format!("{word:?} is no detector; take some of {words:?}")),
+    }
+}
+
+/// Those who detect, of words that [`detector`] has passed.
+pub fn detectors(words: &[String]) -> impl Iterator<Item = Protocol> {
+    let named = |word: &String| {
+        let found = Protocol::DETECTORS.iter().find(|(named, _)| named == word);
+        found.map(|(_, protocol)| *protocol)
+    };
+    words.iter().filter_map(named)
+}
+
+/// An anomaly by its word.
+pub fn anomaly(word: &str) -> Result<String, String> {
+    match Anomaly::from_word(word) {
+        Some(_) => Ok(word.to_owned()),
+        None => Err(format!(
+            "{word:?} is no anomaly; take some of {:?}",
+            Anomaly::WORDS
+        )),
     }
 }
 

@@ -20,12 +20,15 @@ use outcome::Outcome;
 
 /// What a reader of the figures must know.
 const NOTES: &str = "\
-rumord and foca 2.0 are simulated in the same world: rumord as Config::lan, foca as
-Config::new_lan(members), identities that renew themselves, the postcard codec. SWIM is not
-simulated: its column is computed from the formulas of its paper, with Lifeguard's time-out.
-A change is a refutation in rumord and a change of identity in foca. Bytes include 28 for the IP
-and UDP headers of each datagram; those of rumord's streams come without TCP headers. Never means
-not within 2 minutes, 3 after the crash of a quarter, 5 after a partition.
+All are simulated in the same world: rumord as Config::lan; foca 2.0 as Config::new_lan(members),
+identities that renew themselves, the postcard codec; Lifeguard with memberlist's settings, and SWIM
+as its paper has it, both without pings over streams, their bytes estimated. The last column is
+computed from the formulas of SWIM's paper, with Lifeguard's time-out.
+A change is a refutation, in foca a change of identity. Bytes include 28 for the IP and UDP headers
+of each datagram; those of streams come without TCP headers. Never means not within 2 minutes, 3
+after the crash of a quarter, 5 after a partition. T_MR, T_M and P_A are those of Chen, Toueg and
+Aguilera: time from one mistake to the next, how long it lasts, how often a query is answered right.
+foca does not tell of suspicions.
 ";
 
 #[derive(Debug, Args, Serialize, Deserialize)]

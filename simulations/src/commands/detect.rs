@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::cell::Cell;
-use super::arguments::{Running, Seeded, Sizes, detector, loss, positive_seconds, profile};
+use super::arguments::{
+    Running, Seeded, Sizes, detector, detectors, loss, positive_seconds, profile,
+};
 use super::measurement::{Measurement, Output};
 use super::{Trouble, files};
 use crate::compare::contender::Profile;
-use crate::compare::measure::Protocol;
 use crate::detect::{Course, Finding, Watchfulness, detect};
 use crate::link::LOSS_GOOD;
 
@@ -46,8 +47,8 @@ pub struct DetectArguments {
     #[arg(long, value_parser = positive_seconds, value_name = "SECONDS")]
     #[arg(conflicts_with = "crashes")]
     healthy: Option<f64>,
-    /// Who detects: rumord with its slots or with SWIM's shuffled round-robin, or foca 2.0, which
-    /// tells of deaths only; several as slots,foca
+    /// Who detects: rumord with its slots, or with SWIM's shuffled round-robin; or lifeguard, swim or
+    /// foca, which tells of deaths only; several as slots,lifeguard
     #[arg(long, visible_alias = "schedule", value_parser = detector, value_delimiter = ',')]
     #[arg(default_value = "slots")]
     detector: Vec<String>,
@@ -72,7 +73,7 @@ impl Measurement for DetectArguments {
         let mut runs = Vec::new();
         for &nodes in &self.nodes.0 {
             for &loss in &self.loss {
-                for protocol in self.protocols() {
+                for protocol in detectors(&self.detector) {
                     runs.extend(seeds.iter().map(|&seed| Watchfulness {
                         protocol,
                         profile: self.profile(),
@@ -136,14 +137,6 @@ impl DetectArguments {
 
     fn profile(&self) -> Profile {
         Profile::from_word(&self.profile).unwrap_or(Profile::Lan)
-    }
-
-    fn protocols(&self) -> impl Iterator<Item = Protocol> {
-        let named = |word: &String| {
-            let found = Protocol::DETECTORS.iter().find(|(named, _)| named == word);
-            found.map(|(_, protocol)| *protocol)
-        };
-        self.detector.iter().filter_map(named)
     }
 
     fn course(&self) -> Course {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::compare::CompareArguments;
 use super::converge::ConvergeArguments;
 use super::detect::DetectArguments;
+use super::interval::IntervalArguments;
 use super::measurement::{Found, Measurement, Output, judge, measure};
 use super::part::{self, Part};
 use super::shard::Shard;
@@ -36,7 +37,9 @@ enum Swept {
     Converge(ConvergeArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(DetectArguments),
-    /// Changes, crashes, pauses and partitions of rumord and of foca 2.0
+    /// Lifeguard's experiment with slow members
+    Interval(IntervalArguments),
+    /// Changes, crashes, pauses and partitions of several protocols
     Compare(CompareArguments),
 }
 
@@ -63,6 +66,7 @@ pub fn sweep(arguments: &SweepArguments, text: &mut impl Write) -> Result<(), Tr
         Swept::Swarm(command) => sweep_part(command, shard, text),
         Swept::Converge(command) => sweep_part(command, shard, text),
         Swept::Detect(command) => sweep_part(command, shard, text),
+        Swept::Interval(command) => sweep_part(command, shard, text),
         Swept::Compare(command) => {
             command.refuse_speed()?;
             sweep_part(command, shard, text)
@@ -125,6 +129,7 @@ pub fn merge(arguments: &MergeArguments, text: &mut impl Write) -> Result<(), Tr
         SwarmArguments::NAME => merge_parts::<SwarmArguments>(&parts, &mut output),
         ConvergeArguments::NAME => merge_parts::<ConvergeArguments>(&parts, &mut output),
         DetectArguments::NAME => merge_parts::<DetectArguments>(&parts, &mut output),
+        IntervalArguments::NAME => merge_parts::<IntervalArguments>(&parts, &mut output),
         CompareArguments::NAME => merge_parts::<CompareArguments>(&parts, &mut output),
         other => {
             let text = format!("{other:?} is no command that can be swept; see sweep --help");

@@ -148,6 +148,10 @@ pub trait Contender {
     /// A member handles nothing for `length`; then what has come, then its timers.
     fn pause(&mut self, member: Member, length: Duration);
 
+    /// A member's timers run, but for `length` nothing goes in or out; then it sends what waits,
+    /// and handles what has come.
+    fn block_io(&mut self, member: Member, length: Duration);
+
     /// Nothing passes between `side` and everybody else from now on.
     fn isolate(&mut self, side: &[Member]);
 

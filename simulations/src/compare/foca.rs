@@ -28,7 +28,8 @@ use crate::network::{Dropped, Network, Packet};
 use crate::process::SOCKET_PACKETS_MAX;
 use crate::queue::{Class, Queue};
 use crate::rules::{Carried, Effect, Hosts, Rule, RuleId};
-use host::{Condition, Core, Happening, Host, Surroundings, Timer, address_of, member_at};
+use host::{Condition, Core, Happening, Host, Surroundings, Timer};
+pub use host::{address_of, member_at};
 
 /// The port of every member.
 const PORT: u16 = 7480;
@@ -69,6 +70,7 @@ impl FocaWorld {
             rejoins: 0,
             inbox: Default::default(),
             late: Vec::new(),
+            unsent: Vec::new(),
         }
     }
 
@@ -93,6 +95,8 @@ impl FocaWorld {
             run,
             shown,
             rejoins,
+            condition,
+            unsent,
             ..
         } = &mut self.hosts[member.0];
         let surroundings = Surroundings {
@@ -103,6 +107,7 @@ impl FocaWorld {
             delay,
             queue: &mut self.queue,
             network: &mut self.network,
+            unsent: (*condition == Condition::Blocked).then_some(unsent),
             shown,
             rejoins,
             changes: self.setting.keeping.then_some(&mut self.changes),
@@ -136,11 +141,11 @@ impl FocaWorld {
             Condition::Stopped => {
                 self.network.drop(Dropped::NoListener);
             }
-            Condition::Paused if host.inbox.len() >= SOCKET_PACKETS_MAX => {
+            Condition::Running => self.take(member, &packet),
+            _ if host.inbox.len() >= SOCKET_PACKETS_MAX => {
                 self.network.drop(Dropped::SocketFull);
             }
-            Condition::Paused => host.inbox.push_back(packet),
-            Condition::Running => self.take(member, &packet),
+            _ => host.inbox.push_back(packet),
         }
     }
 
@@ -158,7 +163,7 @@ impl FocaWorld {
             _ if host.run != run => {}
             Condition::Stopped => {}
             Condition::Paused => host.late.push(timer),
-            Condition::Running => self.fire(member, timer),
+            Condition::Running | Condition::Blocked => self.fire(member, timer),
         }
     }
 
@@ -169,12 +174,24 @@ impl FocaWorld {
         });
     }
 
+    fn impair(&mut self, member: Member, condition: Condition, length: Duration) {
+        let host = &mut self.hosts[member.0];
+        if host.condition == Condition::Running {
+            host.condition = condition;
+            let resume = Happening::Resume(member, host.run);
+            self.queue.push(self.now + length, Class::Fault, resume);
+        }
+    }
+
     fn on_resume(&mut self, member: Member, run: u64) {
         let host = &mut self.hosts[member.0];
-        if host.run != run || host.condition != Condition::Paused {
+        if host.run != run || host.condition == Condition::Stopped {
             return;
         }
         host.condition = Condition::Running;
+        for packet in std::mem::take(&mut host.unsent) {
+            host::send(self.now, packet, &mut self.network, &mut self.queue);
+        }
         let inbox = std::mem::take(&mut host.inbox);
         let late = std::mem::take(&mut host.late);
         for packet in inbox {
@@ -284,12 +301,11 @@ impl Contender for FocaWorld {
     }
 
     fn pause(&mut self, member: Member, length: Duration) {
-        let host = &mut self.hosts[member.0];
-        if host.condition == Condition::Running {
-            host.condition = Condition::Paused;
-            let resume = Happening::Resume(member, host.run);
-            self.queue.push(self.now + length, Class::Fault, resume);
-        }
+        self.impair(member, Condition::Paused, length);
+    }
+
+    fn block_io(&mut self, member: Member, length: Duration) {
+        self.impair(member, Condition::Blocked, length);
     }
 
     fn isolate(&mut self, side: &[Member]) {

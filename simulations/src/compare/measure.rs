@@ -9,7 +9,9 @@ use rumord::protocol::Schedule;
 use rumord::time::Instant;
 
 use super::contender::{Change, Contender, Member, Setting, View};
-use super::{FocaWorld, RumordWorld};
+use super::lifeguard::Settings;
+use super::{FocaWorld, LifeguardWorld, RumordWorld};
+use crate::detect::mistakes::{Ledger, Mistakes};
 use crate::forks::{Consumer, fork};
 
 /// How long a cluster runs before anything happens: all have been probed, and were heard.
@@ -29,16 +31,27 @@ pub enum Protocol {
     RoundRobin,
     /// foca 2.0.
     Foca,
+    /// Lifeguard with the settings of memberlist.
+    Lifeguard,
+    /// SWIM.
+    Swim,
 }
 
 impl Protocol {
     /// Those whose measures are compared, in the order of the tables.
-    pub const ALL: [Protocol; 2] = [Protocol::Rumord, Protocol::Foca];
+    pub const ALL: [Protocol; 4] = [
+        Protocol::Rumord,
+        Protocol::Foca,
+        Protocol::Lifeguard,
+        Protocol::Swim,
+    ];
 
     /// Those whose detection is measured, by the words for them.
-    pub const DETECTORS: [(&'static str, Protocol); 3] = [
+    pub const DETECTORS: [(&'static str, Protocol); 5] = [
         ("slots", Protocol::Rumord),
         ("round-robin", Protocol::RoundRobin),
+        ("lifeguard", Protocol::Lifeguard),
+        ("swim", Protocol::Swim),
         ("foca", Protocol::Foca),
     ];
 
@@ -49,7 +62,16 @@ impl Protocol {
             Protocol::Rumord => "rumord",
             Protocol::RoundRobin => "rumord, round-robin",
             Protocol::Foca => "foca",
+            Protocol::Lifeguard => "Lifeguard",
+            Protocol::Swim => "SWIM",
         }
+    }
+
+    /// The word for it where detection is measured.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        let found = Self::DETECTORS.iter().find(|(_, it)| *it == self);
+        found.map_or("", |(word, _)| word)
     }
 
     /// An empty world of it.
@@ -59,6 +81,11 @@ impl Protocol {
             Protocol::Rumord => Box::new(RumordWorld::empty(setting)),
             Protocol::RoundRobin => Box::new(RumordWorld::scheduled(setting, Schedule::RoundRobin)),
             Protocol::Foca => Box::new(FocaWorld::empty(setting)),
+            Protocol::Lifeguard => Box::new(LifeguardWorld::empty(setting)),
+            Protocol::Swim => {
+                let settings = Settings::swim(setting.profile);
+                Box::new(LifeguardWorld::with(setting, settings))
+            }
         }
     }
 }
@@ -83,6 +110,8 @@ pub enum Unit {
     Count,
     /// A rate: the median and the highest of the runs.
     Rate,
+    /// A small share: the median and the highest of the runs.
+    Share,
 }
 
 /// One line of the table.
@@ -106,6 +135,13 @@ impl Figure {
     #[must_use]
     pub const fn count(what: &'static str) -> Self {
         let unit = Unit::Count;
+        Figure { what, unit }
+    }
+
+    /// A share.
+    #[must_use]
+    pub const fn share(what: &'static str) -> Self {
+        let unit = Unit::Share;
         Figure { what, unit }
     }
 
@@ -228,6 +264,17 @@ impl Stage {
         let subjects: BTreeSet<Member> = subjects.collect();
         let wrongly = subjects.iter().filter(|subject| !except.contains(subject));
         wrongly.count() as f64
+    }
+
+    /// Mistakes since `since`, in which nobody has crashed: suspicions, and deaths.
+    #[must_use]
+    pub fn mistakes(&mut self, since: Instant) -> [Mistakes; 2] {
+        let mut ledger = Ledger::default();
+        let log = self.log().iter();
+        log.filter(|change| change.at >= since)
+            .for_each(|change| ledger.note(change));
+        let (suspicions, deaths, _) = ledger.close(self.contender.now());
+        [suspicions, deaths]
     }
 
     /// How often a running member was forced to take a new identity so far.

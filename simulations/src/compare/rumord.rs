@@ -123,6 +123,10 @@ impl Contender for RumordWorld {
         self.world.pause(self.run(member), length);
     }
 
+    fn block_io(&mut self, member: Member, length: Duration) {
+        self.world.block_io(self.run(member), length);
+    }
+
     fn isolate(&mut self, side: &[Member]) {
         let side: Vec<ProcessId> = side.iter().map(|&member| self.run(member)).collect();
         self.cuts.extend(self.world.partition(&side));

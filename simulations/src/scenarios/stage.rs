@@ -1,10 +1,16 @@
 //! What scenarios begin with, and how they tell what they see.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rumord::protocol::EventKind;
+use rand::rngs::Xoshiro256PlusPlus;
+use rumord::member::NodeName;
+use rumord::protocol::{Config, EventKind};
 use rumord::time::Instant;
 
+use crate::fit::Sample;
+use crate::forks::{Consumer, fork};
+use crate::link::Link;
 use crate::process::ProcessId;
 use crate::world::{Checking, OnViolation, Options, World};
 
@@ -48,13 +54,24 @@ impl Stage {
     /// The same with members that know each other from the start, in a world of its own. Nobody
     /// looks at the invariants: in a large cluster that takes longer than the run.
     pub(super) fn full(&mut self, count: usize) -> Vec<ProcessId> {
+        self.full_on(count, Link::LAN)
+    }
+
+    /// The same on other links.
+    pub(super) fn full_on(&mut self, count: usize, link: Link) -> Vec<ProcessId> {
         self.world = World::new(Options {
             checking: Checking::Nothing,
+            link,
             ..Options::seeded(self.seed)
         });
         let nodes = self.world.start_full(count);
         self.world.run_for(Duration::from_secs(30));
         nodes
+    }
+
+    /// What the scenario draws at random.
+    pub(super) fn rng(&self) -> Xoshiro256PlusPlus {
+        fork(self.seed, Consumer::Scenario)
     }
 
     /// Tells a figure.
@@ -110,6 +127,29 @@ impl Stage {
         Ok(())
     }
 
+    /// Demands that somebody said `kind` of each of `subjects` not later than `bound` after `since`,
+    /// and tells how long it took.
+    pub(super) fn each_within(
+        &mut self,
+        what: &str,
+        bound: Duration,
+        (subjects, kind, since): (&[ProcessId], EventKind, Instant),
+    ) -> Result<(), String> {
+        let first = first_said(&self.world, kind, since);
+        let mut lengths = Vec::new();
+        for &subject in subjects {
+            let name = &self.world.process(subject).name;
+            let Some(&at) = first.get(name).filter(|at| at.since(since) <= bound) else {
+                return Err(format!("{what}: {name} not within {bound:?}"));
+            };
+            lengths.push(at.since(since).as_secs_f64());
+        }
+        let lengths = Sample::new(lengths);
+        let (mean, longest) = (lengths.mean(), lengths.quantile(1.0));
+        self.tell(what, format!("{mean:.3} s mean, {longest:.3} s longest"));
+        Ok(())
+    }
+
     /// When somebody first said `kind` of `subject` after `since`, told as a length.
     pub(super) fn first(
         &mut self,
@@ -128,6 +168,27 @@ impl Stage {
         });
         self.tell(what, text);
     }
+}
+
+/// When somebody first said `kind` of each member, at `since` or later.
+fn first_said(world: &World, kind: EventKind, since: Instant) -> BTreeMap<&NodeName, Instant> {
+    let mut first = BTreeMap::new();
+    let news = world.news().filter(|news| news.event.kind == kind);
+    for news in news.filter(|news| news.at >= since) {
+        let at = first.entry(&news.event.member).or_insert(news.at);
+        *at = news.at.min(*at);
+    }
+    first
+}
+
+/// How long a process may stand still in these worlds.
+pub(super) fn tolerance() -> Duration {
+    Config::lan().pause_tolerance
+}
+
+/// So many milliseconds.
+pub(super) const fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
 }
 
 /// So many seconds.

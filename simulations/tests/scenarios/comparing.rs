@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use rumord_sim::compare::contender::{Change, Contender, Member, Setting, View};
-use rumord_sim::compare::{FocaWorld, RumordWorld};
+use rumord_sim::compare::contender::{Change, Contender, Member, Profile, Setting, View};
+use rumord_sim::compare::lifeguard::Settings;
+use rumord_sim::compare::{FocaWorld, LifeguardWorld, RumordWorld};
 
 use crate::commands::{directory, printed};
 use crate::stage::seconds;
@@ -48,6 +49,32 @@ fn both_find_a_crash_in_the_same_world() {
     }
 }
 
+/// Lifeguard suspects for 4 to 24 s at this size: 4, once two others have confirmed it.
+#[test]
+fn lifeguard_finds_a_crash_when_it_is_confirmed() {
+    for seed in 1..=5 {
+        let found = crash::<LifeguardWorld>(seed).as_secs_f64();
+        assert!((5.0..20.0).contains(&found), "seed {seed}: {found}");
+    }
+}
+
+/// What its authors gave it against slow members, each by itself: a suspicion that rides on the
+/// ping of the suspect, and verdicts that wait for confirmations. Without, at 30 % loss, most are
+/// wrong.
+#[test]
+fn lifeguard_is_wrong_less_often_than_swim() {
+    let wrong = |settings: Settings| {
+        let setting = Setting::lan(32, 0.3, 4);
+        let mut contender = LifeguardWorld::with(&setting, settings);
+        contender.start_full(32);
+        contender.run_for(seconds(120.0));
+        verdicts(&mut contender).len()
+    };
+    let swim = wrong(Settings::swim(Profile::Lan));
+    let lifeguard = wrong(Settings::lifeguard(Profile::Lan));
+    assert!(swim > 500 && lifeguard < swim / 20, "{swim}, {lifeguard}");
+}
+
 fn comes_back<C: Contender>() {
     let (mut contender, members) = settled::<C>(8, 0.0, 1);
     contender.crash(members[2]);
@@ -64,9 +91,10 @@ fn comes_back<C: Contender>() {
 }
 
 #[test]
-fn both_come_back_after_a_restart_and_a_pause() {
+fn all_come_back_after_a_restart_and_a_pause() {
     comes_back::<RumordWorld>();
     comes_back::<FocaWorld>();
+    comes_back::<LifeguardWorld>();
 }
 
 fn knows_change_and_newcomer<C: Contender>() {
@@ -83,9 +111,10 @@ fn knows_change_and_newcomer<C: Contender>() {
 }
 
 #[test]
-fn both_tell_all_of_a_change_and_of_a_newcomer() {
+fn all_tell_of_a_change_and_of_a_newcomer() {
     knows_change_and_newcomer::<RumordWorld>();
     knows_change_and_newcomer::<FocaWorld>();
+    knows_change_and_newcomer::<LifeguardWorld>();
 }
 
 fn parts_and_meets<C: Contender>() {
@@ -140,8 +169,8 @@ fn compare_writes_the_same_bytes_on_any_number_of_threads() {
     let (text, [lines, picture]) = told("1");
     assert_eq!((text.clone(), [lines.clone(), picture.clone()]), told("2"));
     assert!(text.contains("5 members, loss 10 %, 2 runs"), "{text}");
-    // 8 measures, 2 protocols, 2 runs.
-    assert_eq!(lines.lines().count(), 32, "{lines}");
+    // 8 measures, 4 protocols, 2 runs.
+    assert_eq!(lines.lines().count(), 64, "{lines}");
     assert!(picture.contains("SWIM formula"), "{picture}");
 }
 

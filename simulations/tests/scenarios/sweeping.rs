@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::commands::{directory, printed};
 
 /// Commands that are made in parts, each with several runs.
-const COMMANDS: [&[&str]; 4] = [
+const COMMANDS: [&[&str]; 5] = [
     &["detect", "--nodes", "4", "--loss", "0,0.1", "--runs", "3"],
     &[
         "detect",
@@ -27,6 +27,24 @@ const COMMANDS: [&[&str]; 4] = [
         "converge", "--nodes", "4..16", "--loss", "0,0.1", "--runs", "2",
     ],
     &["swarm", "--seeds", "1..7"],
+    &[
+        "interval",
+        "--nodes",
+        "8",
+        "--slow",
+        "1,3",
+        "--length",
+        "512",
+        "--between",
+        "64",
+        "--lasting",
+        "10",
+        "--apart",
+        "--detector",
+        "slots,swim",
+        "--runs",
+        "2",
+    ],
 ];
 
 fn text(path: &Path) -> &str {

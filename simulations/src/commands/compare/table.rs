@@ -22,21 +22,18 @@ pub fn tell(
         out,
         "\n{nodes} members, loss {percent} %, {runs} runs: medians (worst), of counts the sums"
     )?;
-    let [rumord, foca] = Protocol::ALL.map(Protocol::as_str);
-    let (what, formula) = ("", "SWIM formula");
-    writeln!(out, "{what:<36} {rumord:>20} {foca:>20} {formula:>13}")?;
+    let names = Protocol::ALL.map(|protocol| protocol.as_str().to_owned());
+    tell_row("", &names, "SWIM formula", out)?;
     for measure in measures {
         let formula = (measure.formula)(nodes, loss);
         for (number, figure) in measure.figures.iter().enumerate() {
-            let cell = |protocol| {
+            let cells = Protocol::ALL.map(|protocol| {
                 let values = values_of(outcomes, protocol, place, measure, number);
                 cell(figure.unit, &values)
-            };
-            let [rumord, foca] = Protocol::ALL.map(cell);
+            });
             let computed = formula.get(number).copied().flatten();
             let computed = computed.map_or("-".to_owned(), |value| plain(figure.unit, value));
-            let what = figure.what;
-            writeln!(out, "{what:<36} {rumord:>20} {foca:>20} {computed:>13}")?;
+            tell_row(figure.what, &cells, &computed, out)?;
         }
     }
     writeln!(
@@ -44,6 +41,20 @@ pub fn tell(
         "SWIM formula: {:.2} false suspicions per member and hour",
         swim::suspicions_per_hour(loss)
     )?;
+    Ok(())
+}
+
+fn tell_row(
+    what: &str,
+    cells: &[String],
+    formula: &str,
+    out: &mut dyn Write,
+) -> Result<(), Trouble> {
+    write!(out, "{what:<36}")?;
+    for cell in cells {
+        write!(out, " {cell:>18}")?;
+    }
+    writeln!(out, " {formula:>13}")?;
     Ok(())
 }
 
@@ -67,6 +78,7 @@ fn plain(unit: Unit, value: f64) -> String {
         Unit::Seconds => format!("{value:.3}"),
         Unit::Count => format!("{value:.0}"),
         Unit::Rate => format!("{value:.2}"),
+        Unit::Share => format!("{value:.1e}"),
     }
 }
 

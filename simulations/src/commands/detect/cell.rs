@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::compare::measure::Protocol;
 use crate::detect::{Course, Crash, Finding, Mistakes, Watchfulness};
 use crate::fit::Sample;
 
@@ -115,7 +114,7 @@ impl<'a> Cell<'a> {
 
     /// The word for who detects.
     pub fn detector(&self) -> &'static str {
-        detector(self.what.protocol)
+        self.what.protocol.word()
     }
 
     /// The loss, as a reader wants it.
@@ -150,11 +149,6 @@ impl<'a> Cell<'a> {
     }
 }
 
-fn detector(protocol: Protocol) -> &'static str {
-    let found = Protocol::DETECTORS.iter().find(|(_, it)| *it == protocol);
-    found.map_or("", |(word, _)| word)
-}
-
 /// One run as a line of JSON.
 pub fn run_record((what, finding): &Run) -> Value {
     let mut record = place(what);
@@ -169,7 +163,7 @@ fn place(what: &Watchfulness) -> Value {
         Course::Crashes(_) => None,
     };
     json!({
-        "detector": detector(what.protocol),
+        "detector": what.protocol.word(),
         "profile": what.profile.as_str(),
         "nodes": what.nodes,
         "loss": what.loss,

@@ -11,6 +11,7 @@ use rumord::time::Instant;
 use super::identity::Identity;
 use crate::compare::contender::{Change, Member, View};
 use crate::network::{Content, Network, Packet, Sending};
+use crate::process::UNSENT_PACKETS_MAX;
 use crate::queue::{Class, Queue};
 
 /// The protocol, of one member.
@@ -25,6 +26,8 @@ pub enum Condition {
     Running,
     /// It stands still: datagrams and timers wait.
     Paused,
+    /// Its timers run, and nothing goes in or out.
+    Blocked,
     /// It has ended.
     Stopped,
 }
@@ -60,6 +63,8 @@ pub struct Host {
     pub inbox: VecDeque<Packet>,
     /// Timers that have run out while it stood still.
     pub late: Vec<Timer>,
+    /// Datagrams that it wanted to send while nothing went out.
+    pub unsent: Vec<Packet>,
 }
 
 impl Host {
@@ -98,6 +103,8 @@ pub struct Surroundings<'a> {
     pub queue: &'a mut Queue<Happening>,
     /// The network.
     pub network: &'a mut Network,
+    /// Where datagrams wait, if nothing goes out.
+    pub unsent: Option<&'a mut Vec<Packet>>,
     /// See [`Host::shown`].
     pub shown: &'a mut Vec<Option<u64>>,
     /// See [`Host::rejoins`].
@@ -158,11 +165,10 @@ impl Runtime<Identity> for Surroundings<'_> {
             payload: data.to_vec(),
             content: Content::Intact,
         };
-        if let Sending::UnderWay(arrival, again) = self.network.send(self.now, packet) {
-            for (at, packet) in std::iter::once(arrival).chain(again.map(|copy| *copy)) {
-                self.queue
-                    .push(at, Class::Delivery, Happening::Datagram(packet));
-            }
+        match &mut self.unsent {
+            Some(unsent) if unsent.len() >= UNSENT_PACKETS_MAX => {}
+            Some(unsent) => unsent.push(packet),
+            None => send(self.now, packet, self.network, self.queue),
         }
     }
 
@@ -170,6 +176,15 @@ impl Runtime<Identity> for Surroundings<'_> {
         let happening = Happening::Timer(self.member, self.run, timer);
         let at = self.now + after + self.delay;
         self.queue.push(at, Class::Deadline, happening);
+    }
+}
+
+/// A datagram goes out.
+pub fn send(now: Instant, packet: Packet, network: &mut Network, queue: &mut Queue<Happening>) {
+    if let Sending::UnderWay(arrival, again) = network.send(now, packet) {
+        for (at, packet) in std::iter::once(arrival).chain(again.map(|copy| *copy)) {
+            queue.push(at, Class::Delivery, Happening::Datagram(packet));
+        }
     }
 }
 

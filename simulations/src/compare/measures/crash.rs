@@ -12,8 +12,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub const MEASURE: Measure = Measure {
     word: "crash",
     figures: &[
-        Figure::seconds("one crashes, held dead by one"),
-        Figure::seconds("one crashes, held dead by all"),
+        Figure::seconds("T_D, one crashes, held dead by one"),
+        Figure::seconds("T_D, one crashes, held dead by all"),
     ],
     take,
     formula,

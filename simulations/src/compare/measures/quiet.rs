@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::compare::measure::{Figure, Measure, Stage, Values};
 use crate::compare::swim;
+use crate::detect::mistakes::Mistakes;
 
 /// How long it is measured.
 const LENGTH: Duration = Duration::from_secs(180);
@@ -15,6 +16,12 @@ pub const MEASURE: Measure = Measure {
     word: "quiet",
     figures: &[
         Figure::count("3 minutes, healthy ones held dead"),
+        Figure::seconds("T_MR, suspicions of one member"),
+        Figure::seconds("T_M, suspicions"),
+        Figure::share("1 - P_A, suspicions"),
+        Figure::seconds("T_MR, deaths of one member"),
+        Figure::seconds("T_M, deaths"),
+        Figure::share("1 - P_A, deaths"),
         Figure::count("3 minutes, forced to rejoin"),
         Figure::rate("datagrams per member and second"),
         Figure::rate("bytes per member and second"),
@@ -32,16 +39,39 @@ fn take(stage: &mut Stage) -> Values {
     let rate = |count: f64| count / LENGTH.as_secs_f64() / members;
     let datagrams = (now.datagrams - sent.datagrams) as f64;
     let bytes = (now.bytes - sent.bytes) as f64 + HEADER_BYTES * datagrams;
-    vec![
-        Some(stage.held_dead(start, &[])),
+    let mut values = vec![Some(stage.held_dead(start, &[]))];
+    for mistakes in stage.mistakes(start) {
+        values.extend(quality(&mistakes, members));
+    }
+    values.extend([
         Some(stage.forced_rejoins() - rejoins),
         Some(rate(datagrams)),
         Some(rate(bytes)),
+    ]);
+    values
+}
+
+/// Chen's T_MR, T_M and what P_A lacks to 1; nothing recurs or lasts that never was.
+fn quality(mistakes: &Mistakes, members: f64) -> [Option<f64>; 3] {
+    let count = mistakes.lengths.len() as f64;
+    let member_seconds = members * LENGTH.as_secs_f64();
+    let lasted: f64 = mistakes.lengths.iter().sum();
+    let some = |value: f64| (count > 0.0).then_some(value);
+    let error = mistakes.pair_seconds / (member_seconds * (members - 1.0));
+    [
+        some(member_seconds / count),
+        some(lasted / count),
+        Some(error),
     ]
 }
 
 fn formula(_: usize, loss: f64) -> Values {
     let datagrams = swim::datagrams_per_second(loss);
     let bytes = datagrams * (HEADER_BYTES + swim::MESSAGE_BYTES);
-    vec![None, None, Some(datagrams), Some(bytes)]
+    // Section 3.1: one in so many probes of a member that runs fails, and there is one per period.
+    let recurrence = 3600.0 / swim::suspicions_per_hour(loss);
+    let mut values = vec![None; 8];
+    values[1] = recurrence.is_finite().then_some(recurrence);
+    values.extend([Some(datagrams), Some(bytes)]);
+    values
 }
