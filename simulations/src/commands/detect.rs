@@ -47,7 +47,7 @@ pub struct DetectArguments {
     #[arg(long, value_parser = positive_seconds, value_name = "SECONDS")]
     #[arg(conflicts_with = "crashes")]
     healthy: Option<f64>,
-    /// Who detects: rumord with its slots, or with SWIM's shuffled round-robin; or lifeguard, swim or
+    /// Who detects: rumord with its slots, or with SWIM's shuffled round-robin; lifeguard; swim; or
     /// foca, which tells of deaths only; several as slots,lifeguard
     #[arg(long, visible_alias = "schedule", value_parser = detector, value_delimiter = ',')]
     #[arg(default_value = "slots")]

@@ -37,8 +37,8 @@ pub struct IntervalArguments {
     /// How many of them are slow: C; several as 1,4
     #[arg(long, value_delimiter = ',', default_value = "1,4,8,16,32")]
     slow: Vec<usize>,
-    /// In what way: pause, and then handle what has come, or blocked: timers run, nothing goes in or
-    /// out; both as pause,blocked
+    /// In what way: pause, and then handle what has come; or blocked, where timers run and nothing
+    /// goes in or out; both as pause,blocked
     #[arg(long, value_parser = anomaly, value_delimiter = ',', default_value = "pause,blocked")]
     anomaly: Vec<String>,
     /// How long each time, in milliseconds: D
@@ -85,21 +85,25 @@ impl Measurement for IntervalArguments {
             );
             return Err(Trouble::Usage(text));
         }
-        let grid = self.length.len() * self.between.len();
-        let kinds = self.slow.len() * self.anomaly.len() * self.detector.len() * grid;
-        let seeds = self.seeded.seeds(self.runs, kinds)?;
-        let anomalies = || {
-            self.anomaly
-                .iter()
-                .filter_map(|word| Anomaly::from_word(word))
-        };
+        let grid = self.length.len() * self.between.len() * self.slow.len();
+        let repeats = self.anomaly.len() * self.detector.len();
+        // Each combination has seeds of its own, and every detector the same ones.
+        let count = self.runs.saturating_mul(grid as u64);
+        let seeds = self.seeded.seeds(count, repeats)?;
         let mut runs = Vec::new();
-        for anomaly in anomalies() {
+        for anomaly in self
+            .anomaly
+            .iter()
+            .filter_map(|word| Anomaly::from_word(word))
+        {
             for protocol in detectors(&self.detector) {
-                for &slow in &self.slow {
-                    for &length in &self.length {
-                        for &between in &self.between {
-                            runs.extend(seeds.iter().map(|&seed| Experiment {
+                let mut seeds = seeds.iter();
+                for (slow, length, between) in self.grid() {
+                    runs.extend(
+                        seeds
+                            .by_ref()
+                            .take(self.runs as usize)
+                            .map(|&seed| Experiment {
                                 protocol,
                                 anomaly,
                                 nodes: self.nodes,
@@ -109,9 +113,8 @@ impl Measurement for IntervalArguments {
                                 lasting: Duration::from_secs(self.lasting),
                                 apart: self.apart,
                                 seed,
-                            }));
-                        }
-                    }
+                            }),
+                    );
                 }
             }
         }
@@ -130,8 +133,8 @@ impl Measurement for IntervalArguments {
         };
         writeln!(
             output.text,
-            "some of {} members slow {together} for {} s; verdicts about members that ran: FP, about \
-             those that were never slow: FP-",
+            "some of {} members slow {together} for {} s; verdicts about members that ran: FP, \
+             about those that were never slow: FP-",
             self.nodes, self.lasting
         )?;
         writeln!(
@@ -164,6 +167,21 @@ impl Measurement for IntervalArguments {
 
     fn broken(&self, found: &[Run]) -> Vec<String> {
         cells(found).iter().flat_map(Cell::broken).collect()
+    }
+}
+
+impl IntervalArguments {
+    /// Every combination of C, D and I.
+    fn grid(&self) -> impl Iterator<Item = (usize, u64, u64)> {
+        let of_length = |&slow: &usize, &length: &u64| {
+            let combination = move |&between: &u64| (slow, length, between);
+            self.between.iter().map(combination)
+        };
+        let of_slow = move |slow| {
+            let lengths = self.length.iter();
+            lengths.flat_map(move |length| of_length(slow, length))
+        };
+        self.slow.iter().flat_map(of_slow)
     }
 }
 
@@ -209,8 +227,8 @@ impl Cell<'_> {
         let declared = self.declared();
         writeln!(
             out,
-            "{:<8} {:<11} {:>3} {:>5} {:>8} {:>7} {:>9} {:>9} {:>7.3} {:>7.3} {:>7.3} {:>6} {:>9.2} \
-             {:>6.0}",
+            "{:<8} {:<11} {:>3} {:>5} {:>8} {:>7} {:>9} {:>9} {:>7.3} {:>7.3} {:>7.3} {:>6} \
+             {:>9.2} {:>6.0}",
             self.what.anomaly.as_str(),
             self.what.protocol.word(),
             self.what.slow,

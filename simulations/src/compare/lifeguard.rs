@@ -1,12 +1,13 @@
 //! SWIM and Lifeguard in the world that our own core has: the same queue, the same network, the
 //! same forks of the seed.
 //!
-//! SWIM with suspicion as in Das, Gupta and Motivala, DSN 2002; Lifeguard as in Dadgar, Phillips and
-//! Currey, DSN 2018, with the settings of memberlist: local health, nacks, the buddy system,
+//! SWIM with suspicion as in Das, Gupta and Motivala, DSN 2002; Lifeguard as in Dadgar, Phillips
+//! and Currey, DSN 2018, with the settings of memberlist: local health, nacks, the buddy system,
 //! confirmed suspicions, gossip beside the probes, and exchanges of tables. A member joins by such
-//! an exchange. There is no ping over a stream, and nobody seeks who was declared dead: that is left
-//! to programs above them. Bytes are estimated: 24 a message and 18 an update.
+//! an exchange. There is no ping over a stream, and nobody seeks who was declared dead: that is
+//! left to programs above them. Bytes are estimated: 24 a message and 18 an update.
 
+mod host;
 mod message;
 mod news;
 mod node;
@@ -20,6 +21,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 use rumord::time::Instant;
 
+use self::host::{Condition, Happening, Host};
 use self::message::{Message, UPDATE_BYTES, Update};
 use self::node::{Node, Out, Timer};
 pub use self::settings::{Logarithm, Settings, Suspicion};
@@ -35,39 +37,6 @@ use crate::rules::{Carried, Effect, Hosts, Rule, RuleId};
 const JOIN_AGAIN: Duration = Duration::from_secs(1);
 /// Incarnations that one life may use up: the next life begins above them.
 const LIFE: u32 = 1 << 16;
-
-/// What is the matter with a host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Condition {
-    Running,
-    /// It stands still: datagrams and timers wait.
-    Paused,
-    /// Timers run, and nothing goes in or out.
-    Blocked,
-    Stopped,
-}
-
-/// Something that is due; void in another run of the member than the one it names.
-#[derive(Debug)]
-enum Happening {
-    Datagram(Packet),
-    Timer(Member, u32, Timer),
-    Resume(Member, u32),
-    /// A table reaches a member, over a stream; whether it is to be answered.
-    Table(Member, u32, Vec<Update>, Option<Member>),
-    /// A member that knows nobody asks this one.
-    Join(Member, u32, Member),
-}
-
-struct Host {
-    node: Node,
-    address: SocketAddr,
-    condition: Condition,
-    run: u32,
-    inbox: VecDeque<Packet>,
-    unsent: Vec<Packet>,
-    late: Vec<Timer>,
-}
 
 /// Members in simulated time.
 pub struct LifeguardWorld {

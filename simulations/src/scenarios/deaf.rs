@@ -20,7 +20,7 @@ pub(super) const DEAF: Scenario = Scenario {
 
 pub(super) const MUTE: Scenario = Scenario {
     name: "mute",
-    story: "nothing that one of 30 members sends arrives for two minutes: it alone is declared dead",
+    story: "nothing that one of 30 members sends arrives for two minutes: it alone is dead",
     play: |stage| {
         play(stage, |world, one| {
             vec![world.mute(one, Carried::Everything)]

@@ -127,8 +127,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Demands that somebody said `kind` of each of `subjects` not later than `bound` after `since`,
-    /// and tells how long it took.
+    /// Demands that somebody said `kind` of each of `subjects` not later than `bound` after
+    /// `since`, and tells how long it took.
     pub(super) fn each_within(
         &mut self,
         what: &str,

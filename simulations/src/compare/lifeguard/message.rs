@@ -1,4 +1,4 @@
-//! What members tell each other, as bytes of the estimated length: 24 of a header, 18 for each update.
+//! What members tell each other, in bytes of the estimated length: 24 a message, 18 an update.
 
 use crate::compare::contender::{Member, View};
 
