@@ -8,11 +8,11 @@ use crate::world::World;
 /// How many members.
 const MEMBERS: usize = 128;
 /// What is lost, and how often it happens.
-const JUMPS: [(f64, u32); 2] = [(0.5, 10), (0.7, 10)];
+const JUMPS: [(f64, u32); 2] = [(0.5, 5), (0.7, 5)];
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "loss-jump",
-    story: "loss jumps from none to 50 %, then 70 %, for 20 s, ten times each: nobody dies",
+    story: "loss jumps from none to 50 %, then 70 %, for 20 s, five times each: nobody dies",
     play,
 };
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::cell::Cell;
+use crate::compare::contender::Profile;
 use crate::compare::measure::Protocol;
 use crate::fit::Sample;
 
@@ -18,10 +19,12 @@ const VERDICTS: [(f64, f64, f64); 2] = [(0.1, 0.62, 1.2), (0.3, 0.75, 2.0)];
 
 /// Every promise that is not kept.
 pub fn broken(cell: &Cell) -> Vec<String> {
-    let periods = match cell.what.protocol {
-        Protocol::Rumord => 2,
+    let periods = match (cell.what.protocol, cell.what.profile) {
+        // Each round of questions takes a good part of a period.
+        (Protocol::Rumord, Profile::Wan) => 3,
+        (Protocol::Rumord, _) => 2,
         // A member may wait long for its first ping.
-        Protocol::RoundRobin => 10,
+        (Protocol::RoundRobin, _) => 10,
         // Their figures are the result, whatever they are.
         _ => return Vec::new(),
     };
@@ -44,7 +47,8 @@ pub fn broken(cell: &Cell) -> Vec<String> {
     if cell.what.loss == 0.0 && latest > bound.as_secs_f64() {
         broken.push(format!("a crash was known only after {latest:.3} s"));
     }
-    if cell.what.protocol == Protocol::Rumord && cell.what.burst.is_none() {
+    let fast = cell.what.profile != Profile::Wan && cell.what.burst.is_none();
+    if cell.what.protocol == Protocol::Rumord && fast {
         let declared = cell.times(|crash| crash.declared);
         let (tolerance, period) = (config.pause_tolerance, config.probe_period);
         broken.extend(late(cell, &declared, tolerance, period));
