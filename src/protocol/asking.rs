@@ -49,6 +49,8 @@ const CANDIDATES_MIN: usize = 32;
 /// Clusters up to this size hear of every heartbeat soon; and the most that their absence says.
 const HEARTBEAT_CLUSTER_MAX: usize = 20;
 const HEARTBEAT_DECADES_MAX: f64 = 2.0;
+/// Relays that a zone must have for its word about a member of it to suffice.
+const BESIDE_MIN: usize = 3;
 /// Added to the pause tolerance, so that a pause of just that length passes.
 const FINAL_MARGIN: Duration = Duration::from_millis(20);
 /// The tag by which members say where they stand.
@@ -88,6 +90,32 @@ impl Node {
         }
     }
 
+    /// Asks `wanted` relays that stand beside `member`, in its own zone, or any where that has too
+    /// few: loss on the way to another place is not the member's.
+    pub(super) fn ask_relays_beside(&mut self, member: NameHash, wanted: usize, out: &mut Outbox) {
+        let mut beside: Vec<NameHash> = Vec::new();
+        if let Some(zone) = self.zone_of(member) {
+            let usable = |&other: &NameHash| self.can_relay(other, member);
+            let active = self.table.active().iter().copied().filter(usable);
+            beside = active
+                .filter(|&other| self.zone_of(other) == Some(zone))
+                .collect();
+        }
+        if beside.len() < BESIDE_MIN {
+            self.ask_relays(member, wanted, out);
+            return;
+        }
+        let chosen = beside.sample(&mut self.rngs.relays, wanted);
+        for relay in chosen.copied().collect::<Vec<_>>() {
+            self.ping_through(relay, member, out);
+        }
+    }
+
+    /// Whether `other` is not in question itself.
+    fn can_relay(&self, other: NameHash, member: NameHash) -> bool {
+        other != member && !self.cases.contains_key(&other) && !self.is_suspect(other)
+    }
+
     /// Members that are not in question themselves, drawn at random, with the observers of `member`
     /// among them.
     fn choose_relays(&mut self, member: NameHash, wanted: usize) -> Vec<NameHash> {
@@ -98,9 +126,7 @@ impl Node {
         let drawn: Vec<NameHash> = drawn.copied().collect();
         let others = drawn.iter().filter(|other| !observers.contains(other));
         let (case, all) = (self.cases.get(&member), observers.iter().chain(others));
-        let usable = all.filter(|&&other| {
-            other != member && !self.cases.contains_key(&other) && !self.is_suspect(other)
-        });
+        let usable = all.filter(|&&other| self.can_relay(other, member));
         let candidate = |&other: &NameHash| Candidate {
             member: other,
             asked: case.is_some_and(|case| case.has_asked(other)),

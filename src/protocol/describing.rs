@@ -120,6 +120,21 @@ impl Node {
     pub(super) fn is_excused(&self, member: NameHash) -> bool {
         self.metadata.leases.ends_at(member, self.now).is_some()
     }
+
+    /// Counts two descriptions of one process under one version, of which one is a lie.
+    pub(super) fn note_metadata_conflict(&mut self, member: NameHash, record: &Record) {
+        let held = self
+            .table
+            .get(member)
+            .and_then(|entry| entry.record.metadata.as_ref());
+        if let (Some(held), Some(told)) = (held, &record.metadata) {
+            let key =
+                |metadata: &Metadata| (metadata.generation, metadata.node_id, metadata.version);
+            if key(held) == key(told) && held != told {
+                self.stats.metadata_conflicts += 1;
+            }
+        }
+    }
 }
 
 /// Changes `metadata`, and says what that did.

@@ -101,7 +101,7 @@ impl Node {
         let relays = trial.relays(now, self.cases.contains_key(&member));
         match trial.judge(now, misses) {
             Finding::Open => {
-                self.ask_relays(member, relays, out);
+                self.ask_relays_beside(member, relays, out);
                 self.timers.set(Timer::Trial(member), now, trial::ROUND);
             }
             Finding::Cleared => self.drop_trial(member),

@@ -225,7 +225,12 @@ impl Node {
             return false;
         }
         if claim.status == Status::Dead && claim.strikes > own.strikes {
-            self.enter_quarantine(claim, out);
+            let incarnation = claim.incarnation.max(own.incarnation);
+            let evicted = Standing {
+                incarnation,
+                ..claim
+            };
+            self.enter_quarantine(evicted, out);
             return true;
         }
         self.stats.refutations += 1;
@@ -237,21 +242,6 @@ impl Node {
         };
         self.set_own_standing(refuted, Form::Status);
         true
-    }
-
-    fn note_metadata_conflict(&mut self, member: NameHash, record: &Record) {
-        let held = self
-            .table
-            .get(member)
-            .and_then(|entry| entry.record.metadata.as_ref());
-        if let (Some(held), Some(told)) = (held, &record.metadata) {
-            let key = |metadata: &crate::member::Metadata| {
-                (metadata.generation, metadata.node_id, metadata.version)
-            };
-            if key(held) == key(told) && held != told {
-                self.stats.metadata_conflicts += 1;
-            }
-        }
     }
 
     /// What follows from a changed record: probing, cases, news, events.

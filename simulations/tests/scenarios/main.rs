@@ -12,6 +12,7 @@ mod comparing;
 mod conflicts;
 mod crashing;
 mod describing;
+mod evicting;
 mod exchanging;
 mod forgetting;
 mod healing;
