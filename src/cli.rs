@@ -6,6 +6,7 @@ mod client;
 mod completions;
 mod config;
 mod dev;
+mod explain;
 mod forget;
 mod info;
 mod join;
@@ -61,6 +62,8 @@ enum Command {
     Dev(dev::Arguments),
     /// Show the member table
     Members(members::Arguments),
+    /// Say why a member has its status, with the evidence
+    Explain(explain::Arguments),
     /// Show this node: identity, addresses, counters, health
     Info(info::Arguments),
     /// Show who cannot see whom, by datagram and stream, and the likely cause
@@ -184,6 +187,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Agent(arguments) => agent::run(&arguments),
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Members(arguments) => members::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Reachability(arguments) => reachability::run(&arguments),
         Command::Join(arguments) => join::run(&arguments),

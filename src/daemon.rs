@@ -1,6 +1,7 @@
 //! The agent: one node with its HTTP API, log and metrics, from start to orderly end.
 
 mod event;
+mod evidence;
 pub mod http;
 pub mod ready;
 pub mod settings;

@@ -14,6 +14,7 @@ mod joins;
 mod options;
 mod outbound;
 mod publish;
+mod quality;
 mod resolv_conf;
 mod resolve;
 mod snapshot;
@@ -35,7 +36,8 @@ pub use handle::{
     ResolveError, Stopped,
 };
 pub use options::{DEFAULT_GOSSIP_PORT, Observer, Options, StartError};
-pub use snapshot::{MemberView, NodeView, Readiness, Snapshot, UnreachedView};
+pub use quality::{Mistake, Quality};
+pub use snapshot::{Explained, MemberView, NodeView, Readiness, Snapshot, UnreachedView};
 pub use store::{Kept, MemoryStore, Remembered, Restored, Store, StoreCondition};
 
 use clock::Clock;

@@ -1,9 +1,9 @@
 //! The protocol core: a state machine without IO, clock or global randomness.
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
-//! `cases`, `asking`, `isolation`, `exchanging`, `serving`, `admitting`, `joining`, `remembering`,
-//! `conflict`, `streams`, `leaving`, `reachability`, `unreached` and `periodic` hold control flow.
-//! The others are leaves, which know no other leaf.
+//! `cases`, `asking`, `isolation`, `noting`, `explaining`, `exchanging`, `serving`, `admitting`,
+//! `joining`, `remembering`, `conflict`, `streams`, `leaving`, `reachability`, `unreached` and
+//! `periodic` hold control flow. The others are leaves, which know no other leaf.
 
 mod accrual;
 mod admitting;
@@ -20,6 +20,7 @@ mod dissemination;
 mod evicting;
 mod exchange;
 mod exchanging;
+mod explaining;
 mod forgetting;
 mod healing;
 mod health;
@@ -30,8 +31,10 @@ mod join_book;
 mod joining;
 mod leases;
 mod leaving;
+mod ledger;
 mod local;
 mod loss;
+mod noting;
 mod outbox;
 mod paths;
 mod patience;
@@ -110,6 +113,7 @@ use health::Health;
 use hold::Hold;
 use join_book::JoinBook;
 use leaving::Leaving;
+use ledger::LedgerBook;
 use local::Local;
 use loss::MissEstimate;
 use probe::ProbeBook;
@@ -226,6 +230,7 @@ pub struct Node {
     cases: BTreeMap<NameHash, Case>,
     misses: MissEstimate,
     health: Health,
+    ledgers: LedgerBook,
     /// The latest answer from anybody to a question of this node.
     contact_at: Instant,
     isolated: bool,
@@ -277,10 +282,7 @@ impl Node {
         now: Instant,
     ) -> Result<Self, NodeError> {
         config.check()?;
-        let told = identity.record();
-        if let Some(metadata) = &told.record.metadata {
-            metadata.check()?;
-        }
+        let told = identity.record()?;
         let mut rngs = Rngs::new(rng_seed);
         let hash = identity.name.hash();
         let mut table = Table::new(hash, config.dead_retention, now);
@@ -306,6 +308,7 @@ impl Node {
             cases: BTreeMap::new(),
             misses: MissEstimate::default(),
             health: Health::new(config.late_threshold, config.probe_period),
+            ledgers: LedgerBook::default(),
             contact_at: Instant::ORIGIN,
             isolated: false,
             evictions: Evictions::default(),

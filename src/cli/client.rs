@@ -266,6 +266,17 @@ impl Answer {
     }
 }
 
+/// A name as a segment of a path: whatever is no name stays one segment, which no member has.
+pub(super) fn in_path(name: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let dots = !name.is_empty() && name.bytes().all(|byte| byte == b'.');
+    let encoded = name.bytes().map(|byte| match plain(&byte) && !dots {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    encoded.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,5 +314,13 @@ mod tests {
             "{}",
             failure.message
         );
+    }
+
+    #[test]
+    fn a_name_stays_one_segment_of_the_path() {
+        assert_eq!(in_path("n-1.a_B"), "n-1.a_B");
+        assert_eq!(in_path("../self"), "..%2Fself");
+        assert_eq!(in_path(".."), "%2E%2E");
+        assert_eq!(in_path("a?b"), "a%3Fb");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::Value;
 
-use super::client::{Answer, Client, Target};
+use super::client::{Answer, Client, Target, in_path};
 use super::output::visible;
 use super::{EXIT_FAILED, Failure, print};
 
@@ -55,17 +55,6 @@ fn ask(client: &Client, name: &str) -> Result<Answer, Failure> {
     client.delete(&path, FORGET_WAIT)?.done()
 }
 
-/// A name as a segment of a path: whatever is no name stays one segment, which no member has.
-fn in_path(name: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    let dots = !name.is_empty() && name.bytes().all(|byte| byte == b'.');
-    let encoded = name.bytes().map(|byte| match plain(&byte) && !dots {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    });
-    encoded.collect()
-}
-
 fn is_complete(answer: &Answer) -> bool {
     answer.body.get("complete").and_then(Value::as_bool) == Some(true)
 }
@@ -85,18 +74,5 @@ fn describe(answer: &Answer) -> String {
             number("known"),
             number("alive")
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_stays_one_segment_of_the_path() {
-        assert_eq!(in_path("n-1.a_B"), "n-1.a_B");
-        assert_eq!(in_path("../self"), "..%2Fself");
-        assert_eq!(in_path(".."), "%2E%2E");
-        assert_eq!(in_path("a?b"), "a%3Fb");
     }
 }

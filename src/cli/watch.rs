@@ -140,6 +140,13 @@ fn line(event: &Value) -> Result<String, Failure> {
     if let Some(evidence) = event.get("evidence") {
         let rule = evidence["rule"].as_str().unwrap_or("unknown");
         line.push_str(&format!(" phi={} rule={}", evidence["phi"], visible(rule)));
+        if let Some(teller) = evidence["told_by"].as_str() {
+            line.push_str(&format!(" told-by={}", visible(teller)));
+        }
+        if evidence["phase"].is_string() {
+            let (witnesses, silence) = (&evidence["witnesses"], &evidence["silence_ms"]);
+            line.push_str(&format!(" witnesses={witnesses} silence={silence}ms"));
+        }
     }
     Ok(line)
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::evidence::EvidenceJson;
 use crate::member::{Generation, Incarnation, Status};
 use crate::node::{LogEntry, Logged};
-use crate::protocol::{EventKind, Evidence, MemberEvent};
+use crate::protocol::{EventKind, MemberEvent};
 
 /// One event. Fields that do not apply are absent.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -31,18 +32,11 @@ pub(super) struct EventJson {
     evidence: Option<EvidenceJson>,
 }
 
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-struct EvidenceJson {
-    phi: f64,
-    rule: Cow<'static, str>,
-    witnesses: usize,
-    silence_ms: u64,
-}
-
 impl EventJson {
     /// The event of a log entry.
     pub(super) fn new(entry: &LogEntry) -> Self {
         let Logged::Member(event) = &entry.what;
+        let evidence = event.evidence.as_ref();
         EventJson {
             id: entry.id,
             time: timestamp(entry.time),
@@ -54,12 +48,7 @@ impl EventJson {
             incarnation: event.incarnation.0,
             from: event.from.map(|status| status.as_str().into()),
             to: event.to.as_str().into(),
-            evidence: event.evidence.as_ref().map(|evidence| EvidenceJson {
-                phi: thousandths(evidence.phi),
-                rule: evidence.rule.clone(),
-                witnesses: evidence.witnesses,
-                silence_ms: u64::try_from(evidence.silence.as_millis()).unwrap_or(u64::MAX),
-            }),
+            evidence: evidence.map(|evidence| EvidenceJson::new(evidence, entry.time)),
         }
     }
 
@@ -70,6 +59,7 @@ impl EventJson {
 
     /// The log entry that it came from; `None` where a field is not what this version writes.
     pub(super) fn into_entry(self) -> Option<LogEntry> {
+        let time = humantime::parse_rfc3339(&self.time).ok()?;
         let status = |word: &str| Status::ALL.into_iter().find(|held| held.as_str() == word);
         let mut kinds = EventKind::ALL.iter();
         let event = MemberEvent {
@@ -84,18 +74,11 @@ impl EventJson {
                 None => None,
             },
             to: status(&self.to)?,
-            evidence: self.evidence.map(|evidence| Evidence {
-                rule: evidence.rule,
-                phi: evidence.phi,
-                witnesses: evidence.witnesses,
-                silence: Duration::from_millis(evidence.silence_ms),
-                told_by: None,
-                report: None,
-            }),
+            evidence: self.evidence.map(|evidence| evidence.into_evidence(time)),
         };
         Some(LogEntry {
             id: self.id,
-            time: humantime::parse_rfc3339(&self.time).ok()?,
+            time,
             what: Logged::Member(event),
         })
     }
@@ -117,6 +100,11 @@ pub(super) fn thousandths(value: f64) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::member::NodeName;
+    use crate::protocol::{
+        CasePhase, CaseReport, Evidence, ProbeOutcome, ProbeReport, ProbeWay, Thresholds,
+        WitnessReport,
+    };
 
     /// A death, as number `id` of a log.
     pub(in crate::daemon) fn death(id: u64) -> LogEntry {
@@ -140,6 +128,99 @@ pub(super) mod tests {
             time: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_004_512),
             what: Logged::Member(event),
         }
+    }
+
+    /// The same with all that it rests on.
+    fn explained_death(id: u64) -> LogEntry {
+        let ms = Duration::from_millis;
+        let name = |text: &str| text.parse::<NodeName>().ok();
+        let report = CaseReport {
+            phase: CasePhase::Final,
+            began: ms(5_600),
+            suspected: Some(ms(5_520)),
+            phi: 9.8,
+            own_misses: 3.4,
+            witnessed: 6.4,
+            heartbeats: 0.0,
+            late_phi: 3.1,
+            witness_count: 2,
+            witnesses: vec![WitnessReport {
+                name: name("n2"),
+                decades: 4.0,
+                answers: 9,
+                miss_rate: 0.02,
+                ago: ms(12),
+            }],
+            reachable: 3,
+            cluster: 5,
+            lateness: ms(40),
+            contact: ms(3),
+            thresholds: Thresholds {
+                phi_suspect: 4.0,
+                phi_late: 3.0,
+                phi_dead: 9.4,
+                pause_tolerance: ms(5_000),
+            },
+            probes: vec![
+                ProbeReport {
+                    way: ProbeWay::AskedFor,
+                    observer: name("n1"),
+                    asked_by: name("n4"),
+                    ago: ms(500),
+                    outcome: ProbeOutcome::Late,
+                    round_trip: Some(ms(31)),
+                },
+                ProbeReport {
+                    way: ProbeWay::Relayed,
+                    observer: None,
+                    asked_by: None,
+                    ago: ms(30),
+                    outcome: ProbeOutcome::Nacked,
+                    round_trip: None,
+                },
+            ],
+        };
+        let mut entry = death(id);
+        let Logged::Member(event) = &mut entry.what;
+        if let Some(evidence) = &mut event.evidence {
+            evidence.report = Some(report.into());
+        }
+        entry
+    }
+
+    #[test]
+    fn the_case_behind_a_death_comes_back_from_the_store() {
+        let json = serde_json::to_value(EventJson::new(&explained_death(3))).expect("plain");
+        let evidence = &json["evidence"];
+        assert_eq!(evidence["witnesses"], 2);
+        assert_eq!(evidence["began"], "2025-11-30T15:19:58.912Z");
+        assert_eq!(evidence["witnessed_by"][0]["name"], "n2");
+        assert_eq!(evidence["probes"][0]["asked_by"], "n4");
+        assert_eq!(evidence["probes"][1]["outcome"], "nacked");
+        let back: EventJson = serde_json::from_value(json).expect("its own");
+        assert_eq!(back.into_entry(), Some(explained_death(3)));
+    }
+
+    /// A full report, with the longest names, stays small: the log holds many.
+    #[test]
+    fn evidence_is_bounded_in_bytes() {
+        let mut entry = explained_death(u64::MAX);
+        let long = "n".repeat(63).parse::<NodeName>().ok();
+        let Logged::Member(event) = &mut entry.what;
+        let evidence = event.evidence.as_mut().expect("it has");
+        let mut report = (**evidence.report.as_ref().expect("it has")).clone();
+        report.witnesses = vec![report.witnesses[0].clone(); 12];
+        report
+            .witnesses
+            .iter_mut()
+            .for_each(|it| it.name = long.clone());
+        report.probes = vec![report.probes[0].clone(); 16];
+        for probe in &mut report.probes {
+            (probe.observer, probe.asked_by) = (long.clone(), long.clone());
+        }
+        evidence.report = Some(report.into());
+        let json = serde_json::to_string(&EventJson::new(&entry)).expect("plain");
+        assert!(json.len() < 8 * 1024, "{}", json.len());
     }
 
     #[test]

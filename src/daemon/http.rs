@@ -7,6 +7,7 @@ mod connections;
 mod control;
 mod event_stream;
 mod events;
+mod explain;
 mod filter;
 mod forget;
 mod guard;
@@ -223,6 +224,7 @@ fn routes(app: &App) -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
     vec![
         ("get", "/v1/members", get(members::list)),
         ("get", "/v1/members/{name}", get(members::one)),
+        ("get", "/v1/members/{name}/explain", get(explain::show)),
         ("get", "/v1/events", get(events::list)),
         ("get", "/v1/events/{id}", get(events::one)),
         (

@@ -1,6 +1,7 @@
 //! The event loop: one task that owns the core and feeds it.
 
 mod describing;
+mod flushing;
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -14,8 +15,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{Sleep, sleep};
 
 use super::clock::{Clock, WallClock};
-use super::event_log::{EventLog, Logged};
+use super::event_log::EventLog;
 use super::handle::{Command, LeaveReport};
+use super::inbound;
 use super::inbound::StreamInput;
 use super::joins::{Joined, Joins, Lookup};
 use super::options::{Observer, Options};
@@ -23,8 +25,7 @@ use super::publish::Publisher;
 use super::resolve::Family;
 use super::sockets::{Sockets, drop_waiting};
 use super::store::Store;
-use super::{inbound, outbound};
-use crate::protocol::{Event, Input, Node, Outbox, StreamId, Transmit};
+use crate::protocol::{Input, Node, Outbox, StreamId};
 use crate::time::Instant;
 
 /// Datagrams received in one wake-up before timers get their turn: a flood cannot starve them, and
@@ -333,113 +334,6 @@ impl Driver {
         if let Ok(lookup) = self.lookups.try_recv() {
             self.on_lookup(lookup);
         }
-    }
-
-    /// Publishes the table, tells the events, and sends what is to be sent. The table first: who
-    /// gets an answer finds in it what that speaks of. Events second: a raised generation must be
-    /// durable before it is told to anybody.
-    fn flush(&mut self) {
-        let now = self.clock.now();
-        if let Some(index) = self.publisher.update(&self.core, now, &self.clock) {
-            self.changed.send_replace(index);
-        }
-        let mut outbox = std::mem::take(&mut self.outbox);
-        let head = self.events.head();
-        for event in &outbox.events {
-            self.observer.event(event);
-            self.on_event(event);
-        }
-        if self.events.head() != head {
-            self.store.wake();
-        }
-        for transmit in outbox.transmits.drain(..) {
-            self.transmit(transmit);
-        }
-        outbox.clear();
-        self.outbox = outbox;
-        // Whoever is told of a change must find it in the snapshot.
-        for (reply, outcome) in self.described.drain(..) {
-            // An error means that the caller has gone.
-            let _ = reply.send(outcome);
-        }
-    }
-
-    fn on_event(&mut self, event: &Event) {
-        match event {
-            Event::Join { address, outcome } => self.joins.settle(*address, outcome),
-            Event::GenerationRaised(generation) => {
-                if let Err(error) = self.store.persist_generation(*generation) {
-                    tracing::error!(%generation, %error, "cannot persist the generation");
-                }
-            }
-            &Event::LeaveCompleted {
-                acknowledged,
-                expected,
-            } => {
-                for reply in self.leaving.drain(..) {
-                    // An error means that the caller has gone.
-                    let _ = reply.send(LeaveReport {
-                        acknowledged,
-                        expected,
-                    });
-                }
-                self.stopped = true;
-            }
-            Event::Member(event) => {
-                let what = Logged::Member(event.clone());
-                self.events.append(SystemTime::now(), what);
-            }
-            Event::MetadataSet(_)
-            | Event::StartedOver { .. }
-            | Event::ProbeAnswered(_)
-            | Event::Late(_)
-            | Event::ClockSkew { .. } => {}
-        }
-    }
-
-    fn transmit(&mut self, transmit: Transmit) {
-        match transmit {
-            Transmit::Datagram { to, payload } => {
-                // A full buffer or an unreachable network loses the datagram, as networks do.
-                if let Err(error) = self.udp.try_send_to(&payload, to) {
-                    tracing::debug!(%to, %error, "sending failed");
-                }
-            }
-            Transmit::Open {
-                exchange,
-                to,
-                frames,
-                timeout,
-            } => {
-                self.open(outbound::Request {
-                    exchange,
-                    to,
-                    frames,
-                    timeout,
-                });
-            }
-            Transmit::Answer { stream, frames } => {
-                if let Some(reply) = self.answers.remove(&stream) {
-                    // An error means that the peer has gone.
-                    let _ = reply.send(frames);
-                }
-            }
-        }
-    }
-
-    fn open(&self, request: outbound::Request) {
-        let inputs = self.stream_sender.clone();
-        let places = Arc::clone(&self.outbound);
-        tokio::spawn(async move {
-            match places.try_acquire_owned() {
-                Ok(_place) => outbound::run(request, inputs).await,
-                Err(_) => {
-                    let exchange = request.exchange;
-                    // An error means that the driver has stopped.
-                    let _ = inputs.send(StreamInput::Ended { exchange }).await;
-                }
-            }
-        });
     }
 }
 

@@ -1,5 +1,6 @@
 //! Making the snapshots that readers see.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,14 +10,17 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::options::Options;
-use super::snapshot::{MemberView, NodeView, Readiness, Snapshot, UnreachedView};
+use super::quality::{Quality, Record};
+use super::snapshot::{Explained, MemberView, NodeView, Readiness, Snapshot, UnreachedView};
 use super::store::{Remembered, Store};
-use crate::member::{self, Incarnation, NodeId, NodeName, Status, Version};
-use crate::protocol::{MemberState, Node, NodeState, Rival, UnreachedPair};
+use crate::member::{self, Incarnation, NameHash, NodeId, NodeName, Status, Version};
+use crate::protocol::{Event, MemberState, Node, NodeState, Rival, UnreachedPair};
 use crate::time::Instant;
 
 /// Samples (phi, round trips, heartbeats, counters) are renewed this often.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+/// Explanations kept beyond this are those of members of which nothing is kept any more.
+const EXPLANATIONS_MAX: usize = 1024;
 /// The index starts at the generation times this, so that it grows across restarts.
 const INDEX_PER_GENERATION: u64 = 1 << 20;
 
@@ -34,6 +38,10 @@ pub(super) struct Publisher {
     converged: watch::Sender<bool>,
     published_at: Instant,
     store: Arc<dyn Store>,
+    explanations: Arc<BTreeMap<NameHash, Arc<Explained>>>,
+    /// Up to which entry of the core's ledger they go.
+    explained: u64,
+    record: Record,
 }
 
 impl Publisher {
@@ -51,6 +59,7 @@ impl Publisher {
             made: std::time::Instant::now(),
             members: Vec::new(),
             remembered: Vec::new(),
+            explanations: Arc::default(),
             node: NodeView {
                 node_id: options.node_id,
                 bound,
@@ -64,6 +73,7 @@ impl Publisher {
                 started: clock.wall_time(now),
                 queued_updates: 0,
                 store: options.store.condition(),
+                quality: Quality::default(),
                 stats: core.stats().clone(),
             },
         };
@@ -80,6 +90,9 @@ impl Publisher {
             converged: watch::channel(false).0,
             published_at: now,
             store: Arc::clone(&options.store),
+            explanations: Arc::default(),
+            explained: 0,
+            record: Record::default(),
         };
         publisher.publish(core, now, clock);
         publisher
@@ -124,9 +137,34 @@ impl Publisher {
         changed.then(|| self.index())
     }
 
+    /// Takes note of what happened at `now`, for the next snapshot.
+    pub(super) fn note(&mut self, event: &Event, now: SystemTime) {
+        self.record.note(event, now);
+    }
+
+    /// Renews the explanations that have changed.
+    fn explain(&mut self, core: &Node, now: Instant, clock: &Clock) {
+        let revision = core.evidence_revision();
+        if revision == self.explained {
+            return;
+        }
+        let at = clock.wall_time(now);
+        let mut all = (*self.explanations).clone();
+        let mut since = self.explained;
+        if all.len() > EXPLANATIONS_MAX {
+            all.clear();
+            since = 0;
+        }
+        let changed = core.explained_since(since, now);
+        all.extend(changed.map(|(member, what)| (member, Explained { at, what }.into())));
+        self.explained = revision;
+        self.explanations = all.into();
+    }
+
     fn publish(&mut self, core: &Node, now: Instant, clock: &Clock) {
         self.shown = core.state();
         self.published_at = now;
+        self.explain(core, now, clock);
         let mut members: Vec<MemberView> = core
             .members(now)
             .map(|member| view(member, clock))
@@ -162,6 +200,7 @@ impl Publisher {
             made: std::time::Instant::now(),
             members,
             remembered,
+            explanations: Arc::clone(&self.explanations),
             node: NodeView {
                 node_id: self.node_id,
                 bound: self.bound,
@@ -175,6 +214,7 @@ impl Publisher {
                 started: self.started,
                 queued_updates: self.shown.queued_updates,
                 store: self.store.condition(),
+                quality: self.record.quality(),
                 stats: core.stats().clone(),
             },
         }));

@@ -1,12 +1,16 @@
 //! What readers see: an immutable picture of the table, replaced as a whole.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::quality::Quality;
 use super::store::{Remembered, StoreCondition};
-use crate::member::{Generation, Incarnation, Metadata, NodeId, NodeName, Status, Version};
-use crate::protocol::{AgreementState, Reach, ReachCause, Rival, Stats};
+use crate::member::{
+    Generation, Incarnation, Metadata, NameHash, NodeId, NodeName, Status, Version,
+};
+use crate::protocol::{AgreementState, Explanation, Reach, ReachCause, Rival, Stats};
 
 /// One consistent picture of the node and its table.
 #[derive(Clone, Debug)]
@@ -32,8 +36,20 @@ pub struct Snapshot {
     /// Members of earlier times that the table does not list, sorted by name: their addresses are
     /// still looked at. Those of an earlier run are also among `members`, as `stored`.
     pub remembered: Vec<Remembered>,
+    /// What is known of members beyond the table: of those this node deals with, of those lately
+    /// suspected or declared dead, and of those whose status others told last.
+    pub explanations: Arc<BTreeMap<NameHash, Arc<Explained>>>,
     /// This node itself.
     pub node: NodeView,
+}
+
+/// Everything that is known of one member, and as of when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// The times in the explanation are before this.
+    pub at: SystemTime,
+    /// What is known.
+    pub what: Explanation,
 }
 
 impl Snapshot {
@@ -58,6 +74,12 @@ impl Snapshot {
     pub fn unreached_by_stream(&self) -> usize {
         let lost = |pair: &&UnreachedView| pair.stream == Reach::Unreachable;
         self.unreached.iter().filter(lost).count()
+    }
+
+    /// What is known of `member` beyond its row; `None` where nothing is kept.
+    #[must_use]
+    pub fn explanation(&self, member: &NodeName) -> Option<&Arc<Explained>> {
+        self.explanations.get(&member.hash())
     }
 
     /// For how long the own table has been the same by now.
@@ -160,6 +182,8 @@ pub struct NodeView {
     pub queued_updates: usize,
     /// How the store is; a sample.
     pub store: StoreCondition,
+    /// How well its detector has done.
+    pub quality: Quality,
     /// Counters.
     pub stats: Stats,
 }

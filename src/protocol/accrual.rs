@@ -125,6 +125,13 @@ impl ArrivalWindow {
         self.variance.sqrt().max(self.mean / 10.0)
     }
 
+    /// Mean and deviation of the intervals.
+    #[must_use]
+    pub fn intervals(&self) -> (Duration, Duration) {
+        let length = |seconds: f32| Duration::try_from_secs_f32(seconds).unwrap_or_default();
+        (length(self.mean), length(self.deviation()))
+    }
+
     /// phi of a `silence` since the newest heartbeat was counted, in decades, 0 to [`PHI_MAX`].
     #[must_use]
     pub fn phi(&self, silence: Duration, loss: f64) -> f64 {

@@ -139,9 +139,15 @@ impl Case {
         self.phi
     }
 
+    /// What each observer has contributed, in decades; together they are phi.
+    pub fn tallies(&self) -> impl Iterator<Item = (NameHash, f64)> {
+        let tallies = self.observers.iter();
+        tallies.map(|(&observer, tally)| (observer, tally.decades))
+    }
+
     /// Decades collected in the late window.
-    #[cfg(test)]
-    fn late_phi(&self) -> f64 {
+    #[must_use]
+    pub fn late_phi(&self) -> f64 {
         self.late_phi
     }
 

@@ -7,7 +7,7 @@ use super::config::Spreading;
 use super::loss;
 use super::probe::{Probe, Purpose};
 use super::stats::SuspicionOutcome;
-use super::{Evidence, Node, Outbox, Timer};
+use super::{Node, Outbox, Timer};
 use crate::member::{NameHash, Status};
 
 /// Most cases at a time; a further miss waits for its next probe.
@@ -119,6 +119,7 @@ impl Node {
         miss_rate: f64,
         out: &mut Outbox,
     ) {
+        self.note_witness(witness, member, miss_rate);
         let circumstances = self.circumstances(member);
         if let Some(case) = self.cases.get_mut(&member) {
             let decades = loss::decades(miss_rate.max(case.unheard_share()));
@@ -147,6 +148,7 @@ impl Node {
 
     /// Draws the conclusion that the evidence allows.
     fn judge(&mut self, member: NameHash, out: &mut Outbox) {
+        self.sample_phi(member);
         let circumstances = self.circumstances(member);
         let Some(case) = self.cases.get(&member) else {
             return;
@@ -186,15 +188,6 @@ impl Node {
         self.send_accusation(member, out);
     }
 
-    pub(super) fn evidence(&self, rule: &'static str, member: NameHash) -> Evidence {
-        let case = self.cases.get(&member);
-        Evidence {
-            phi: case.map_or(0.0, Case::phi),
-            witnesses: case.map_or(0, Case::witnesses),
-            ..Evidence::new(rule, self.silence_of(member))
-        }
-    }
-
     /// How long ago `member` last gave proof of life: an answer to this node, or a heartbeat from
     /// before the case against it. What it sends by itself later proves nothing: it may be deaf.
     pub(super) fn silence_of(&self, member: NameHash) -> Duration {
@@ -210,6 +203,7 @@ impl Node {
     /// The member has answered: the case is closed. Its status changes only by its refutation,
     /// which its answer brings.
     pub(super) fn acquit(&mut self, member: NameHash, out: &mut Outbox) {
+        self.note_acquittal(member);
         if let Some(case) = self.cases.get(&member) {
             let (nacks, misses) = (case.nacks(), case.witness_misses());
             self.drop_case(member, SuspicionOutcome::Refuted);

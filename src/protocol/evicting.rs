@@ -18,7 +18,7 @@ use crate::wire::{Nack, ProbeSeq};
 /// Trials at a time; a further one begins when its reason comes again.
 const TRIALS_MAX: usize = 4;
 /// The rule by which a lossy member is declared dead.
-const RULE: &str = "degraded";
+pub(super) const RULE: &str = super::ledger::DEGRADED;
 
 /// What a node keeps about members that lost or stood still more than others, itself among them.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::hold::Kept;
 use super::updates::{Source, restated};
-use super::{Evidence, Node, Outbox, Timer};
+use super::{Node, Outbox, Timer};
 use crate::member::{NameHash, Standing, Status};
 use crate::wire::{Age, RecordUpdate, StatusUpdate, Update};
 
@@ -76,8 +76,8 @@ impl Node {
             age: Age::from_duration(self.now.since(kept.decided)),
             ..restated(entry, kept.standing)
         };
-        let evidence = Evidence::new("told", self.silence_of(member));
         if let Some(change) = self.merge(&told) {
+            let evidence = self.hear_say(member, &change);
             self.follow_change(member, &change, Source::Told, Some(evidence), out);
         }
     }

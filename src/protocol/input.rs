@@ -33,8 +33,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The record with which the node starts.
-    pub(super) fn record(&self) -> RecordUpdate {
+    /// The record with which the node starts, if it keeps the rules.
+    pub(super) fn record(&self) -> Result<RecordUpdate, NodeError> {
         let metadata = Metadata {
             generation: self.generation,
             node_id: self.node_id,
@@ -48,17 +48,18 @@ impl Identity {
             },
             maintenance: None,
         };
+        metadata.check()?;
         let record = Record {
             name: self.name.clone(),
             standing: Standing::alive(self.generation, self.node_id),
             metadata: Some(metadata.into()),
         };
-        RecordUpdate {
+        Ok(RecordUpdate {
             record: record.into(),
             version: Version(1),
             age: Age(0),
             lease_left: Duration::ZERO,
-        }
+        })
     }
 }
 

@@ -16,6 +16,7 @@ impl Node {
         if circumstances.reachable > 0 || circumstances.cluster <= 2 || !old {
             return;
         }
+        self.note_isolated_verdict(member);
         self.table.set_isolated_verdict(member, true);
         if !self.isolated {
             self.isolated = true;
@@ -36,6 +37,7 @@ impl Node {
             .map(|(member, _)| member)
             .collect();
         for member in members {
+            self.note_acquittal(member);
             self.table.set_isolated_verdict(member, false);
             self.hold.note_return(member, self.now);
         }

@@ -160,6 +160,15 @@ pub enum Event {
         /// How it ended.
         outcome: JoinOutcome,
     },
+    /// A suspicion, or a death, was lifted in the same life: it was wrong.
+    Mistake {
+        /// About whom.
+        member: NodeName,
+        /// Suspect or dead.
+        status: Status,
+        /// How long this node showed it.
+        lasted: Duration,
+    },
     /// A probe was answered after this time.
     ProbeAnswered(Duration),
     /// A deadline was handled this much after it was due.

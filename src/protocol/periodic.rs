@@ -26,6 +26,9 @@ impl Node {
         }
         let lateness = self.now.since(due);
         let punctuality = self.health.woke(self.now, lateness);
+        if punctuality == Punctuality::Late {
+            self.ledgers.note_lateness(self.now, lateness);
+        }
         out.events.push(Event::Late(lateness));
         for _ in 0..TIMERS_PER_DEADLINE_MAX {
             let Some((deadline, timer)) = self.timers.pop_due(self.now) else {

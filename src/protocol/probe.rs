@@ -33,6 +33,8 @@ pub enum Purpose {
     Relay {
         /// Who asked.
         requester: SocketAddr,
+        /// As which member.
+        asker: NameHash,
         /// Its sequence number.
         seq: ProbeSeq,
         /// Whether the wait was prolonged because this node was late.

@@ -182,6 +182,7 @@ impl Node {
     fn void_probe(&mut self, seq: ProbeSeq, probe: &Probe, out: &mut Outbox) {
         if let Purpose::Relay {
             requester,
+            asker,
             seq: asked,
             prolonged: false,
         } = probe.purpose
@@ -190,6 +191,7 @@ impl Node {
             if let Some(kept) = self.probes.get_mut(seq) {
                 kept.purpose = Purpose::Relay {
                     requester,
+                    asker,
                     seq: asked,
                     prolonged: true,
                 };
@@ -198,9 +200,7 @@ impl Node {
             return;
         }
         self.probes.close(seq);
-        self.stats
-            .probes
-            .add((probe_kind(probe.purpose), ProbeOutcome::Void), 1);
+        self.count_probe(probe, ProbeOutcome::Void);
         let member = probe.target.member;
         if matches!(probe.purpose, Purpose::Scheduled | Purpose::Case)
             && self.target(member) == Some(probe.target)
@@ -213,6 +213,7 @@ impl Node {
         if let Some(kept) = self.probes.get_mut(seq) {
             kept.timed_out = true;
         }
+        self.note_probe(probe, ProbeOutcome::Missed);
         self.note_unanswered(probe, out);
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => {
@@ -231,6 +232,7 @@ impl Node {
                 requester,
                 seq: asked,
                 prolonged: false,
+                ..
             } => {
                 self.deny(requester, asked, probe.target.member, out);
             }
@@ -302,9 +304,9 @@ impl Node {
         let kind = probe_kind(probe.purpose);
         if probe.timed_out {
             // Slow is not lost: it raises the timeout, not the miss rate.
-            self.stats.probes.add((kind, ProbeOutcome::Late), 1);
+            self.count_probe(probe, ProbeOutcome::Late);
         } else {
-            self.stats.probes.add((kind, ProbeOutcome::Acked), 1);
+            self.count_probe(probe, ProbeOutcome::Acked);
             if probe.purpose.measures_loss() {
                 self.misses.answered();
             }
@@ -355,13 +357,14 @@ impl Node {
     /// `requester` asks this node to ping `target` for it.
     pub(super) fn relay_ping(
         &mut self,
-        requester: SocketAddr,
+        (requester, asker): (SocketAddr, NameHash),
         asked: ProbeSeq,
         target: Target,
         out: &mut Outbox,
     ) {
         let purpose = Purpose::Relay {
             requester,
+            asker,
             seq: asked,
             prolonged: false,
         };

@@ -7,12 +7,11 @@ use super::config::Spreading;
 use super::exchange::Path;
 use super::exchanging::AnsweredBy;
 use super::probe::{Probe, Purpose};
-use super::probing::probe_kind;
 use super::repair::Comparison;
 use super::serving::Asked;
 use super::spreading::Fill;
 use super::stats::Direction;
-use super::{Node, Outbox, ProbeKind, ProbeOutcome, Rejection, Transport};
+use super::{Node, Outbox, ProbeOutcome, Rejection, Transport};
 use crate::member::NameHash;
 use crate::wire::{
     self, Ack, Carrier, DecodeError, Flags, Gossip, List, Message, Nack, News, Ping, PingReq,
@@ -272,7 +271,7 @@ impl Node {
             self.reject(Rejection::Limit);
             return;
         }
-        self.relay_ping(from, request.seq, request.target, out);
+        self.relay_ping((from, sender.member), request.seq, request.target, out);
     }
 
     /// The question that `sender` was asked to relay, and whether it has denied it an answer
@@ -345,7 +344,7 @@ impl Node {
         outcome: ProbeOutcome,
         out: &mut Outbox,
     ) {
-        self.stats.probes.add((ProbeKind::Relayed, outcome), 1);
+        self.count_probe(probe, outcome);
         self.hear_sender(relay);
         self.note_answer(relay.member);
         self.prove_life(relay.member, probe.sent_at, out);
@@ -365,8 +364,7 @@ impl Node {
         }
         self.probes.close(answer.seq);
         self.timers.cancel(super::Timer::Probe(answer.seq));
-        let kind = probe_kind(probe.purpose);
-        self.stats.probes.add((kind, ProbeOutcome::WrongTarget), 1);
+        self.count_probe(&probe, ProbeOutcome::WrongTarget);
         self.adopt_all(answer.updates.iter(), out);
         match probe.purpose {
             Purpose::Scheduled | Purpose::Case => self.on_miss(&probe, out),

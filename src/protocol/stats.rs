@@ -248,6 +248,8 @@ pub struct Stats {
     pub probes: Counts<(ProbeKind, ProbeOutcome)>,
     /// Suspicions this node raised, by what became of them.
     pub suspicions: Counts<SuspicionOutcome>,
+    /// Members that this node showed as dead and that came back in the same life.
+    pub false_deaths: u64,
     /// How often this node refuted an accusation against itself.
     pub refutations: u64,
     /// How many members this node evicted because they lost too much.

@@ -233,13 +233,14 @@ impl<A> Table<A> {
         entry.record = Record::joined(&record_before, &told.record);
         entry.join_version(&record_before, told);
         let (before, claim) = (record_before.standing, told.record.standing);
+        let since = entry.since;
         let another = entry.note_since(before, claim, now, decided);
         // A later death than the one behind a fence is listed everywhere else too, and one that
         // has passed its retention nowhere.
         if another {
             entry.listed = now.since(entry.since) < self.retention;
         }
-        let change = change(&record_before, &entry.record)?;
+        let change = change(&record_before, &entry.record, since)?;
         entry.isolated_verdict = false;
         let hash_after = entry.listed_hash();
         self.reindex(member, place, change.after.status);
@@ -285,6 +286,7 @@ impl<A> Table<A> {
             before: None,
             after,
             metadata: true,
+            since: now,
         })
     }
 

@@ -55,6 +55,7 @@ impl Node {
         }
         let nothing_new = standing < held || (standing == held && held.status.is_active());
         if nothing_new && told.member != self.local.hash {
+            self.note_accusation(told.member, standing);
             return false;
         }
         let record = Record {
@@ -149,6 +150,7 @@ impl Node {
             }
             return self.hear_of_self(&told.record, out);
         }
+        self.note_accusation(member, told.record.standing);
         if self.holds_back(member, told) {
             return false;
         }
@@ -162,7 +164,7 @@ impl Node {
             let wait = self.config.pause_tolerance + 2 * self.config.probe_period;
             self.timers.set(Timer::ForeignSuspicion(member), now, wait);
         }
-        let evidence = Evidence::new("told", self.silence_of(member));
+        let evidence = self.hear_say(member, &change);
         self.follow_change(member, &change, source, Some(evidence), out);
         true
     }
@@ -195,6 +197,7 @@ impl Node {
         };
         let told = restated(entry, standing);
         if let Some(change) = self.merge(&told) {
+            self.note_verdict(member, change.after, &evidence);
             self.follow_change(member, &change, Source::Told, Some(evidence), out);
         }
     }
@@ -225,6 +228,7 @@ impl Node {
             return false;
         }
         if claim.status == Status::Dead && claim.strikes > own.strikes {
+            self.note_own_accusation(claim);
             let incarnation = claim.incarnation.max(own.incarnation);
             let evicted = Standing {
                 incarnation,
@@ -240,6 +244,7 @@ impl Node {
             strikes: claim.strikes.max(own.strikes),
             ..own
         };
+        self.note_own_refutation(claim, refuted);
         self.set_own_standing(refuted, Form::Status);
         true
     }
@@ -254,6 +259,7 @@ impl Node {
         out: &mut Outbox,
     ) {
         let after = change.after;
+        self.note_lifted(member, change, out);
         self.hold.settle(member, after);
         let new_life = change
             .before
@@ -439,6 +445,7 @@ fn event_kind(change: &Change) -> Option<EventKind> {
 mod tests {
     use super::*;
     use crate::member::{Generation, Incarnation, NodeId};
+    use crate::time::Instant;
 
     fn change(before: Option<(u64, Status)>, after: (u64, Status)) -> Change {
         let standing = |(generation, status)| {
@@ -448,6 +455,7 @@ mod tests {
             before: before.map(standing),
             after: standing(after),
             metadata: false,
+            since: Instant::ORIGIN,
         }
     }
 

@@ -149,7 +149,7 @@ impl Node {
         self.heartbeat_phi_at(member, self.now)
     }
 
-    fn heartbeat_phi_at(&self, member: NameHash, now: Instant) -> f64 {
+    pub(super) fn heartbeat_phi_at(&self, member: NameHash, now: Instant) -> f64 {
         self.table
             .get(member)
             .filter(|entry| entry.record.standing.status.is_active())

@@ -12,6 +12,7 @@ mod conflicts;
 mod core;
 mod describing;
 mod enduring;
+mod explaining;
 mod forgetting;
 mod hostile;
 mod joining;

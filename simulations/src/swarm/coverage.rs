@@ -90,6 +90,7 @@ impl Coverage {
             Event::MetadataSet(_) => self.count("event", "metadata-set"),
             Event::ClockSkew { .. } => self.count("event", "clock-skew"),
             Event::StartedOver { .. } => self.count("event", "started-over"),
+            Event::Mistake { status, .. } => self.count("mistake", status.as_str()),
             Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
     }
@@ -122,6 +123,7 @@ impl Coverage {
                 .iter()
                 .map(|it| ("suspicion", it.as_str())),
         );
+        listed.extend(["suspect", "dead"].map(|word| ("mistake", word)));
         let joins = [
             "joined",
             "itself",

@@ -14,6 +14,7 @@ mod crashing;
 mod describing;
 mod evicting;
 mod exchanging;
+mod explaining;
 mod forgetting;
 mod healing;
 mod hostile;

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::super::event::{thousandths, timestamp};
+use super::super::evidence::millis;
 use super::App;
 use super::agreement::AgreementJson;
 use super::metadata::{entity_tag, etag_header};
@@ -18,8 +19,8 @@ use super::query::Parameters;
 use super::reachability::PairCountsJson;
 use super::view::{CountsJson, MaintenanceJson, ServiceJson, fingerprint};
 use crate::member::Tags;
-use crate::node::{MemberView, Readiness, Snapshot};
-use crate::protocol::{Rival, Stats};
+use crate::node::{MemberView, NodeView, Readiness, Snapshot};
+use crate::protocol::{Rival, Stats, SuspicionOutcome};
 
 type Numbers = BTreeMap<&'static str, u64>;
 
@@ -51,7 +52,53 @@ struct SelfJson<'a> {
     /// Of the whole cluster, as far as this node was told.
     unreached_pairs: PairCountsJson,
     queued_updates: usize,
+    detection: DetectionJson<'a>,
     counters: CountersJson,
+}
+
+/// How well this node's detector has done since the start.
+#[derive(Serialize)]
+struct DetectionJson<'a> {
+    /// Deaths that this node itself declared.
+    deaths: u64,
+    /// Their silence before.
+    p50_ms: Option<u64>,
+    p99_ms: Option<u64>,
+    suspicions_raised: u64,
+    suspicions_refuted: u64,
+    /// Dead, and back in the same life.
+    false_deaths: u64,
+    last_mistake: Option<MistakeJson<'a>>,
+}
+
+/// A suspicion, or a death, that was wrong.
+#[derive(Serialize)]
+struct MistakeJson<'a> {
+    member: &'a str,
+    status: &'static str,
+    lasted_ms: u64,
+    ended: String,
+}
+
+impl<'a> DetectionJson<'a> {
+    fn new(node: &'a NodeView) -> Self {
+        let (stats, quality) = (&node.stats, &node.quality);
+        let mistake = quality.last_mistake.as_ref();
+        DetectionJson {
+            deaths: quality.detections,
+            p50_ms: quality.detection_p50.map(millis),
+            p99_ms: quality.detection_p99.map(millis),
+            suspicions_raised: stats.suspicions.get(SuspicionOutcome::Raised),
+            suspicions_refuted: stats.suspicions.get(SuspicionOutcome::Refuted),
+            false_deaths: stats.false_deaths,
+            last_mistake: mistake.map(|mistake| MistakeJson {
+                member: mistake.member.as_str(),
+                status: mistake.status.as_str(),
+                lasted_ms: millis(mistake.lasted),
+                ended: timestamp(mistake.ended),
+            }),
+        }
+    }
 }
 
 /// Another process runs under this node's name.
@@ -144,6 +191,7 @@ impl<'a> SelfJson<'a> {
             agreement: AgreementJson::new(snapshot),
             unreached_pairs: PairCountsJson::new(snapshot),
             queued_updates: node.queued_updates,
+            detection: DetectionJson::new(node),
             counters: CountersJson::new(&node.stats),
         }
     }

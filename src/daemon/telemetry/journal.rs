@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use crate::daemon::http::refusal;
+use crate::member::{NodeName, Status};
 use crate::protocol::{Event, EventKind, JoinOutcome, MemberEvent};
 
 /// Events that may wait to be logged; more are dropped and counted.
@@ -71,6 +73,11 @@ fn write(queue: &Receiver<Event>, dropped: &AtomicU64) {
             } => {
                 tracing::info!(acknowledged, expected, "left the cluster");
             }
+            Event::Mistake {
+                member,
+                status,
+                lasted,
+            } => log_mistake(member, *status, *lasted),
             Event::ClockSkew { seconds, wrong } => log_skew(*seconds, *wrong),
             Event::MetadataSet(_) | Event::ProbeAnswered(_) | Event::Late(_) => {}
         }
@@ -90,6 +97,19 @@ fn log_skew(seconds: i32, wrong: bool) {
         );
     } else {
         tracing::info!(ahead_seconds = seconds, "the wall clock is right again");
+    }
+}
+
+fn log_mistake(member: &NodeName, status: Status, lasted: Duration) {
+    let member = member.as_str();
+    if status == Status::Dead {
+        tracing::warn!(
+            member,
+            ?lasted,
+            "was declared dead and is not; `rumord explain {member}` says why"
+        );
+    } else {
+        tracing::debug!(member, ?lasted, "was suspected and is alive");
     }
 }
 

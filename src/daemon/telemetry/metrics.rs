@@ -21,6 +21,8 @@ const PROBE_RTT: &str = "rumord_probe_rtt_seconds";
 const SUSPICIONS: &str = "rumord_suspicions_total";
 const REFUTATIONS: &str = "rumord_refutations_total";
 const DETECTION: &str = "rumord_detection_seconds";
+const MISTAKE: &str = "rumord_mistake_seconds";
+const FALSE_DEATHS: &str = "rumord_false_deaths_total";
 const MESSAGES: &str = "rumord_messages_total";
 const BYTES: &str = "rumord_bytes_total";
 const REJECTED: &str = "rumord_rejected_total";
@@ -50,6 +52,10 @@ const RTT_BUCKETS: [f64; 12] = [
 const DETECTION_BUCKETS: [f64; 12] = [
     1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 5.5, 6.0, 7.0, 10.0, 15.0, 30.0,
 ];
+/// From a suspicion that the next answer lifts to a death that a healed partition lifts.
+const MISTAKE_BUCKETS: [f64; 12] = [
+    0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0,
+];
 /// From scheduling noise to a process that stood still.
 const LATENESS_BUCKETS: [f64; 11] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
@@ -61,6 +67,8 @@ pub struct Metrics {
     probe_rtt: Histogram,
     detection: Histogram,
     lateness: Histogram,
+    mistake_suspect: Histogram,
+    mistake_dead: Histogram,
     /// One for each of `EventKind::ALL`, in its order.
     events: Vec<(EventKind, Counter)>,
 }
@@ -79,10 +87,13 @@ impl Metrics {
                 histogram!(PROBE_RTT),
                 histogram!(DETECTION),
                 histogram!(LATENESS),
+                [Status::Suspect, Status::Dead]
+                    .map(|status| histogram!(MISTAKE, "status" => status.as_str())),
                 events,
             )
         });
-        let (probe_rtt, detection, lateness, events) = handles;
+        let (probe_rtt, detection, lateness, mistakes, events) = handles;
+        let [mistake_suspect, mistake_dead] = mistakes;
         // A counter that is never touched would not be shown as 0.
         events.iter().for_each(|(_, counter)| counter.absolute(0));
         Metrics {
@@ -90,6 +101,8 @@ impl Metrics {
             probe_rtt,
             detection,
             lateness,
+            mistake_suspect,
+            mistake_dead,
             events,
         }
     }
@@ -99,6 +112,13 @@ impl Metrics {
         match event {
             Event::ProbeAnswered(rtt) => self.probe_rtt.record(rtt.as_secs_f64()),
             Event::Late(lateness) => self.lateness.record(lateness.as_secs_f64()),
+            Event::Mistake { status, lasted, .. } => {
+                let lengths = match status {
+                    Status::Dead => &self.mistake_dead,
+                    _ => &self.mistake_suspect,
+                };
+                lengths.record(lasted.as_secs_f64());
+            }
             Event::Member(change) => {
                 self.count(change.kind);
                 let verdict = change
@@ -147,10 +167,11 @@ impl Default for Metrics {
 }
 
 fn recorder() -> PrometheusRecorder {
-    let buckets: [(&str, &[f64]); 3] = [
+    let buckets: [(&str, &[f64]); 4] = [
         (PROBE_RTT, &RTT_BUCKETS),
         (DETECTION, &DETECTION_BUCKETS),
         (LATENESS, &LATENESS_BUCKETS),
+        (MISTAKE, &MISTAKE_BUCKETS),
     ];
     let mut builder = PrometheusBuilder::new();
     for (name, bounds) in buckets {
@@ -180,6 +201,15 @@ fn describe() {
         DETECTION,
         Unit::Seconds,
         "Silence until this node declared a death."
+    );
+    describe_histogram!(
+        MISTAKE,
+        Unit::Seconds,
+        "How long a member was shown as suspect or dead that then proved to be alive."
+    );
+    describe_counter!(
+        FALSE_DEATHS,
+        "Members shown as dead that came back in the same life."
     );
     describe_counter!(MESSAGES, "Messages by direction, kind and transport.");
     describe_counter!(BYTES, "Payload bytes by direction and transport.");
@@ -251,6 +281,7 @@ fn export(snapshot: &Snapshot) {
     counter!(STORE_FAILURES).absolute(store.failures);
     let stats = &snapshot.node.stats;
     counter!(REFUTATIONS).absolute(stats.refutations);
+    counter!(FALSE_DEATHS).absolute(stats.false_deaths);
     counter!(STREAMS_FAILED).absolute(stats.streams_failed);
     let answered = snapshot
         .node
@@ -379,6 +410,11 @@ mod tests {
         metrics.observe(&death("told"));
         metrics.observe(&Event::ProbeAnswered(Duration::from_micros(300)));
         metrics.observe(&Event::Late(Duration::from_millis(2)));
+        metrics.observe(&Event::Mistake {
+            member: "n3".parse().expect("valid"),
+            status: Status::Dead,
+            lasted: Duration::from_secs(20),
+        });
         metrics.upkeep();
         let text = metrics.render(&snapshot());
         for line in [
@@ -388,6 +424,9 @@ mod tests {
             "rumord_events_total{kind=\"member-dead\"} 2",
             "rumord_probe_rtt_seconds_bucket{le=\"0.0005\"} 1",
             "rumord_timer_lateness_seconds_count 1",
+            "rumord_mistake_seconds_bucket{status=\"dead\",le=\"10\"} 0",
+            "rumord_mistake_seconds_bucket{status=\"dead\",le=\"30\"} 1",
+            "rumord_false_deaths_total 0",
         ] {
             assert!(text.lines().any(|held| held == line), "{line} in\n{text}");
         }

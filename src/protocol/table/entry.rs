@@ -126,16 +126,19 @@ pub struct Change {
     pub after: Standing,
     /// Whether the name's spelling, address, tags, services or wire versions changed.
     pub metadata: bool,
+    /// Since when the member had its status before, in this node's view.
+    pub since: Instant,
 }
 
 /// What a reader sees change from `before` to `after`; `None` when that is nothing.
-pub(super) fn change(before: &Record, after: &Record) -> Option<Change> {
+pub(super) fn change(before: &Record, after: &Record, since: Instant) -> Option<Change> {
     let metadata =
         after.current_metadata() != before.current_metadata() || after.name != before.name;
     (metadata || before.standing != after.standing).then_some(Change {
         before: Some(before.standing),
         after: after.standing,
         metadata,
+        since,
     })
 }
 

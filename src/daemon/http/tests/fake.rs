@@ -11,7 +11,7 @@ use crate::member::{
 };
 use crate::node::{
     DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, MemberView,
-    MetadataVersion, NodeView, Readiness, ResolveError, Snapshot, Stopped, StoreCondition,
+    MetadataVersion, NodeView, Quality, Readiness, ResolveError, Snapshot, Stopped, StoreCondition,
 };
 use crate::protocol::{
     AgreementState, Forgetting, JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats,
@@ -249,6 +249,7 @@ pub(in crate::daemon) fn snapshot() -> Snapshot {
         made: std::time::Instant::now(),
         members: vec![n1, n2, n3],
         remembered: Vec::new(),
+        explanations: Arc::default(),
         node: node(),
     }
 }
@@ -278,6 +279,7 @@ fn node() -> NodeView {
         started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_000),
         queued_updates: 0,
         store: StoreCondition::default(),
+        quality: Quality::default(),
         stats: Stats::default(),
     }
 }

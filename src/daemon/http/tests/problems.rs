@@ -10,7 +10,7 @@ async fn unknown_routes_and_members_are_told_apart() {
         "/",
         "/v1",
         "/v1/members/",
-        "/v1/members/n1/explain",
+        "/v1/members/n1/history",
         "/v2/members",
     ] {
         let detail = api.get(target).await.problem(404);
