@@ -125,6 +125,14 @@ impl ArrivalWindow {
         self.variance.sqrt().max(self.mean / 10.0)
     }
 
+    /// A lower bound of phi for silences far beyond the usual, without its series: so many decades
+    /// for each heartbeat that is missing, 0 to [`PHI_MAX`].
+    #[must_use]
+    pub fn phi_far(&self, silence: Duration, decades: f64) -> f64 {
+        let missing = silence.as_secs_f64() / f64::from(self.mean).max(0.01);
+        (missing * decades).clamp(0.0, PHI_MAX)
+    }
+
     /// Mean and deviation of the intervals.
     #[must_use]
     pub fn intervals(&self) -> (Duration, Duration) {

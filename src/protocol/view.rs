@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::case::Case;
-use super::{Life, Node, PHI_MAX, PeriodStart, Rival, Stats};
+use super::loss;
+use super::table::Entry;
+use super::{ArrivalWindow, Life, Node, PHI_MAX, PeriodStart, Rival, Stats};
 use crate::member::{
     Generation, HeartbeatState, Incarnation, Metadata, NameHash, NodeId, NodeName, Record, Status,
 };
@@ -35,7 +37,8 @@ pub struct MemberState {
     pub maintenance_ends: Option<Instant>,
     /// Since when it has its status, in this node's time.
     pub since: Instant,
-    /// Evidence against it in decades: of the open case, else of its heartbeats' silence.
+    /// Evidence against it in decades: of the open case, else of its heartbeats' silence; of a dead
+    /// member a lower bound. Finite, at most `PHI_MAX`.
     pub phi: f64,
     /// Smoothed round trip.
     pub round_trip: Option<Duration>,
@@ -141,7 +144,15 @@ impl Node {
         if let Some(case) = self.cases.get(&member) {
             return case.phi().min(PHI_MAX);
         }
-        self.heartbeat_phi_at(member, now)
+        let dead = |entry: &&Entry<ArrivalWindow>| entry.record.standing.status == Status::Dead;
+        match self.table.get(member).filter(dead) {
+            Some(entry) => {
+                let silence = now.since(entry.counted_at);
+                let decades = loss::decades(self.misses.share());
+                entry.arrivals.phi_far(silence, decades)
+            }
+            None => self.heartbeat_phi_at(member, now),
+        }
     }
 
     /// How improbable the silence of an active member's heartbeats is, in decades.

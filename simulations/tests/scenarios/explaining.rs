@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rumord::member::Status;
 use rumord::protocol::{
-    CasePhase, CaseReport, Config, Event, EventKind, Evidence, Explanation, ProbeOutcome,
+    CasePhase, CaseReport, Config, Event, EventKind, Evidence, Explanation, PHI_MAX, ProbeOutcome,
     ProbeReport, ProbeWay, Refutation,
 };
 use rumord_sim::{ProcessId, Restart, World};
@@ -18,6 +18,16 @@ fn explain(world: &World, observer: ProcessId, subject: ProcessId) -> Explanatio
     let name = &world.process(subject).name;
     let explained = process.node.explain(name, now);
     explained.unwrap_or_else(|| panic!("{observer} does not list {subject}"))
+}
+
+/// phi of `subject` in the table of `observer`.
+fn shown_phi(world: &World, observer: ProcessId, subject: ProcessId) -> f64 {
+    let process = world.process(observer);
+    let now = process.clock.local(world.now());
+    let name = &world.process(subject).name;
+    let mut members = process.node.members(now);
+    let shown = members.find(|member| member.name == *name);
+    shown.expect("it is listed").phi
 }
 
 fn assert_oldest_first(probes: &[ProbeReport]) {
@@ -274,6 +284,11 @@ fn false_deaths_are_counted_with_how_long_they_stood() {
     let victim = nodes[2];
     world.crash(victim);
     world.run_until(seconds(10.0), |world| world.everyone_buries(victim));
+    let phi = |world: &World| shown_phi(world, nodes[0], victim);
+    let early = phi(&world);
+    world.run_for(seconds(600.0));
+    let late = phi(&world);
+    assert!(3.0 < early && early < late && late <= PHI_MAX, "{early}, then {late}");
     world.restart(victim, Restart::default());
     assert!(world.run_until(seconds(20.0), World::all_alive).is_some());
     assert_eq!(world.process(nodes[0]).node.stats().false_deaths, 1);
