@@ -288,7 +288,10 @@ fn false_deaths_are_counted_with_how_long_they_stood() {
     let early = phi(&world);
     world.run_for(seconds(600.0));
     let late = phi(&world);
-    assert!(3.0 < early && early < late && late <= PHI_MAX, "{early}, then {late}");
+    assert!(
+        3.0 < early && early < late && late <= PHI_MAX,
+        "{early}, then {late}"
+    );
     world.restart(victim, Restart::default());
     assert!(world.run_until(seconds(20.0), World::all_alive).is_some());
     assert_eq!(world.process(nodes[0]).node.stats().false_deaths, 1);

@@ -80,6 +80,7 @@ impl Metrics {
         let recorder = recorder();
         let handles = with_local_recorder(&recorder, || {
             describe();
+            describe_mistakes();
             gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
             let event = |kind: &EventKind| (*kind, counter!(EVENTS, "kind" => kind.as_str()));
             let events: Vec<_> = EventKind::ALL.iter().map(event).collect();
@@ -184,6 +185,19 @@ fn recorder() -> PrometheusRecorder {
     builder.build_recorder()
 }
 
+fn describe_mistakes() {
+    use metrics::{describe_counter, describe_histogram};
+    describe_histogram!(
+        MISTAKE,
+        Unit::Seconds,
+        "How long a member was shown as suspect or dead that then proved to be alive."
+    );
+    describe_counter!(
+        FALSE_DEATHS,
+        "Members shown as dead that came back in the same life."
+    );
+}
+
 fn describe() {
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_gauge!(MEMBERS, "Listed members by status, this node included.");
@@ -201,15 +215,6 @@ fn describe() {
         DETECTION,
         Unit::Seconds,
         "Silence until this node declared a death."
-    );
-    describe_histogram!(
-        MISTAKE,
-        Unit::Seconds,
-        "How long a member was shown as suspect or dead that then proved to be alive."
-    );
-    describe_counter!(
-        FALSE_DEATHS,
-        "Members shown as dead that came back in the same life."
     );
     describe_counter!(MESSAGES, "Messages by direction, kind and transport.");
     describe_counter!(BYTES, "Payload bytes by direction and transport.");
