@@ -272,7 +272,7 @@ impl Node {
             phi_suspect: circumstances.phi_suspect,
             phi_late: circumstances.phi_late,
             phi_dead: circumstances.phi_dead,
-            pause_tolerance: self.config.pause_tolerance,
+            pause_tolerance: self.tolerance(member),
         }
     }
 
