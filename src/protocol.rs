@@ -24,6 +24,7 @@ mod explaining;
 mod forgetting;
 mod healing;
 mod health;
+mod heartbeats;
 mod hold;
 mod input;
 mod isolation;

@@ -19,8 +19,8 @@ use crate::time::Instant;
 /// in trouble, and the first stage asks one.
 const STAGES: [usize; 5] = [6, 12, 24, 48, 48];
 const STAGES_OF_CALM: [usize; 5] = [2, 6, 18, 48, 48];
-/// Up to this share of misses a network is calm.
-const CALM: f64 = 0.1;
+/// Up to this share of misses, of which a loss of 13 % makes as much, a network is calm.
+const CALM: f64 = 0.25;
 /// The same unit for each stage after these, one per period.
 const LATER_STAGE: usize = 24;
 const STAGE_UNIT: usize = 6;
@@ -37,8 +37,9 @@ const FEW: usize = 5;
 const EXCUSED_ROUND: Duration = Duration::from_secs(10);
 /// Relays asked per such round.
 const ROUND_RELAYS: usize = 2;
-/// So many rounds apart the accused is asked over a stream as well: where only its datagrams are
-/// blocked, it answers there.
+/// At this stage, and then so many rounds apart, the accused is asked over a stream as well: where
+/// only its datagrams are blocked, it answers there.
+const STREAM_STAGE: usize = 2;
 const STREAM_ROUNDS: u32 = 4;
 /// Rounds of the late window in quick succession, and most relays in one.
 const QUICK_FINAL_ROUNDS: u32 = 3;
@@ -70,9 +71,13 @@ impl Node {
         let relays = (self.config.relays * units / STAGE_UNIT).max(1);
         self.ask_relays(member, relays, out);
         self.ping(member, Purpose::Case, out);
-        let gap = if stages <= plan.len() && self.has_fresh_relays(member) {
+        if stages == STREAM_STAGE {
+            self.ping_by_stream(member, out);
+        }
+        let small = self.table.size() <= SMALL_CLUSTER;
+        let gap = if stages <= plan.len() && (!small || self.has_fresh_relays(member)) {
             self.config.relay_timeout
-        } else if stages <= SMALL_CLUSTER_STAGES && self.table.size() <= SMALL_CLUSTER {
+        } else if stages <= SMALL_CLUSTER_STAGES && small {
             SMALL_CLUSTER_GAP
         } else {
             self.config.probe_period

@@ -96,6 +96,7 @@ pub struct Case {
     pub rounds: u32,
     /// Whether others suspected the member already when this case came to suspect it.
     pub seconds_others: bool,
+    suspected_at: Option<Instant>,
     phi: f64,
     late_phi: f64,
     observers: BTreeMap<NameHash, Tally>,
@@ -121,6 +122,7 @@ impl Case {
             stages: 0,
             rounds: 0,
             seconds_others: false,
+            suspected_at: None,
             phi: 0.0,
             late_phi: 0.0,
             observers: BTreeMap::new(),
@@ -130,6 +132,16 @@ impl Case {
             unheard: 0,
             witness_misses: 0.0,
             pending: None,
+        }
+    }
+
+    /// Whether the member's having answered a question of `asked_at` ends the case. A `stale`
+    /// answer does not end a suspicion whose evidence is younger than its question.
+    #[must_use]
+    pub fn is_disproved_by(&self, asked_at: Instant, stale: bool) -> bool {
+        match self.suspected_at {
+            Some(suspected_at) if stale => asked_at >= suspected_at,
+            _ => asked_at >= self.began,
         }
     }
 
@@ -294,8 +306,9 @@ impl Case {
         }
     }
 
-    /// Moves from Open to Suspect.
-    pub fn suspect(&mut self, awake: Instant) {
+    /// Moves from Open to Suspect, at `now`, which is `awake` on the awake clock.
+    pub fn suspect(&mut self, now: Instant, awake: Instant) {
+        self.suspected_at = Some(now);
         self.phase = Phase::Suspect { since: awake };
     }
 
@@ -383,7 +396,7 @@ mod tests {
             case.witnessed(who(witness), 2.0, at(50), &c);
         }
         assert_eq!(case.verdict(&c), Verdict::Suspect);
-        case.suspect(at(50));
+        case.suspect(at(50), at(50));
         for round in 1..=8 {
             case.witnessed(who(10 + round), 2.0, at(500 * round as u32), &c);
         }
@@ -405,7 +418,7 @@ mod tests {
         for witness in 1..=5 {
             case.witnessed(who(witness), 2.0, at(50), &c);
         }
-        case.suspect(at(50));
+        case.suspect(at(50), at(50));
         case.begin_final_round();
         for miss in 1..=20 {
             case.missed(who(0), at(5000 + 30 * miss), 2.0, (at(7000), at(60)), &c);
@@ -448,7 +461,7 @@ mod tests {
             );
         }
         assert_eq!(case.verdict(&c), Verdict::Suspect);
-        case.suspect(at(200));
+        case.suspect(at(200), at(200));
         case.begin_final_round();
         assert_eq!(case.verdict(&c), Verdict::Undecided);
         case.missed(who(0), at(7000), 1.7, (at(7020), at(0)), &c);
@@ -487,7 +500,7 @@ mod tests {
             );
         }
         assert_eq!(case.verdict(&c), Verdict::Suspect);
-        case.suspect(at(1000));
+        case.suspect(at(1000), at(1000));
         case.begin_final_round();
         case.witnessed(who(1), 2.0, at(6000), &c);
         case.missed(who(0), at(6000), 2.0, (at(6020), at(9999)), &c);
@@ -511,7 +524,7 @@ mod tests {
     fn waking_late_voids_the_late_window() {
         let c = circumstances(20, 3);
         let mut case = Case::new(at(0), at(20));
-        case.suspect(at(50));
+        case.suspect(at(50), at(50));
         case.begin_final_round();
         case.witnessed(who(1), 2.0, at(5100), &c);
         case.fall_back();

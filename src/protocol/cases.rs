@@ -43,7 +43,6 @@ impl Node {
             case.missed(own, probe.sent_at, decades, times, &circumstances);
         }
         if opened {
-            self.ping_by_stream(member, out);
             self.ask_stage(member, out);
         }
         self.judge(member, out);
@@ -166,13 +165,14 @@ impl Node {
         let evidence = self.evidence("own", member);
         let (awake, accused) = (self.health.awake(self.now), self.is_suspect(member));
         if let Some(case) = self.cases.get_mut(&member) {
-            case.suspect(awake);
+            case.suspect(self.now, awake);
             case.seconds_others = accused;
         }
         self.stats.suspicions.add(SuspicionOutcome::Raised, 1);
         self.assert_status(member, Status::Suspect, evidence, out);
         if !accused {
             self.begin_trial(member);
+            self.look_after_wards(member, out);
         }
         self.send_accusation(member, out);
         self.timers.set(

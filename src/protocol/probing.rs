@@ -14,6 +14,9 @@ use crate::wire::{
     Centiseconds, Extension, Flags, List, Message, MissRate, Nack, Ping, PingReq, ProbeSeq, Target,
 };
 
+/// An answer that comes so long after its question proves life only for then: it may have been
+/// under way since before the member's end.
+const STALE_PROOF: Duration = Duration::from_secs(1);
 /// How long a stream ping may take.
 const STREAM_PING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -36,23 +39,23 @@ impl Node {
         let timeout = self.ack_timeout(member);
         let seq = self.probes.ask(target, self.now, purpose);
         self.timers.set(Timer::Probe(seq), self.now, timeout);
-        let mut ping = self.build_ping(seq, target);
+        let mut ping = self.build_ping(seq, target, purpose);
         if purpose == (Purpose::Path { large: true }) {
             ping = self.pad_ping(ping);
         }
         self.send(to, &Message::Ping(ping), out);
     }
 
-    fn build_ping(&mut self, seq: ProbeSeq, target: Target) -> Ping {
+    fn build_ping(&mut self, seq: ProbeSeq, target: Target, purpose: Purpose) -> Ping {
         let flags = Flags {
             quiet: self.is_quiet(),
         };
-        let mut gossip = self.gossip(
-            Some(target.member),
-            self.datagram_budget(),
-            flags,
-            Fill::Riders,
-        );
+        let (peer, budget) = (Some(target.member), self.datagram_budget());
+        let mut gossip = if purpose == Purpose::Scheduled {
+            self.gossip_with_heartbeats(peer, budget, flags, Fill::Riders)
+        } else {
+            self.gossip(peer, budget, flags, Fill::Riders)
+        };
         let clock = self.wall.seconds(self.now).map(Extension::clock);
         let mut extensions = gossip.extensions.into_vec();
         extensions.extend(clock);
@@ -158,7 +161,7 @@ impl Node {
         let seq = self.probes.ask(target, self.now, purpose);
         self.timers
             .set(Timer::Probe(seq), self.now, STREAM_PING_TIMEOUT);
-        let ping = Message::Ping(self.build_ping(seq, target));
+        let ping = Message::Ping(self.build_ping(seq, target, purpose));
         self.open_exchange(exchange, carried, to, &[ping], STREAM_PING_TIMEOUT, out);
     }
 
@@ -337,11 +340,9 @@ impl Node {
             self.misses.missed();
         }
         self.note_forgetting_answered(member, asked_at);
-        if self
-            .cases
-            .get(&member)
-            .is_some_and(|case| asked_at >= case.began)
-        {
+        let stale = self.now.since(asked_at) > STALE_PROOF;
+        let case = self.cases.get(&member);
+        if case.is_some_and(|case| case.is_disproved_by(asked_at, stale)) {
             self.acquit(member, out);
         }
     }

@@ -140,7 +140,12 @@ impl Node {
     }
 
     fn acknowledge(&mut self, ping: &Ping, budget: usize, quiet: bool, fill: Fill) -> Message {
-        let gossip = self.gossip(Some(ping.sender.member), budget, Flags { quiet }, fill);
+        let (peer, flags) = (Some(ping.sender.member), Flags { quiet });
+        let gossip = if ping.gossip.heartbeats.is_empty() {
+            self.gossip(peer, budget, flags, fill)
+        } else {
+            self.gossip_with_heartbeats(peer, budget, flags, fill)
+        };
         let ack = Ack {
             sender: self.sender(),
             seq: ping.seq,

@@ -21,6 +21,8 @@ const RANDOM_PING_PERIODS: u64 = 8;
 const SETTLE: Duration = Duration::from_millis(20);
 /// Members passed on to when the one to be probed is suspect.
 const DUTY_STEPS_MAX: usize = 8;
+/// With more cases than this a node has enough to look after.
+const WARDED_CASES_MAX: usize = 8;
 
 impl Node {
     /// Once per own period.
@@ -79,6 +81,24 @@ impl Node {
             let Some(next) = next else { return };
             at = next;
             self.ping(at, Purpose::Scheduled, out);
+        }
+    }
+
+    /// Whom a suspect would observe it may observe no more: they are probed at once. Where many die
+    /// together, each of those found leads to others, and none waits for its own observers' turns.
+    pub(super) fn look_after_wards(&mut self, suspect: NameHash, out: &mut Outbox) {
+        let active = self.table.active();
+        let busy = self.cases.len() > WARDED_CASES_MAX;
+        if self.config.schedule != Schedule::Slots || active.len() <= usize::from(RINGS) || busy {
+            return;
+        }
+        let next = |ring| slots::successor(suspect, active, ring);
+        let mut wards: Vec<NameHash> = (0..RINGS).filter_map(next).collect();
+        wards.sort_unstable();
+        wards.dedup();
+        wards.retain(|ward| !self.cases.contains_key(ward) && !self.is_suspect(*ward));
+        for ward in wards {
+            self.ping(ward, Purpose::Scheduled, out);
         }
     }
 

@@ -13,20 +13,14 @@ use super::{ArrivalWindow, Node, Outbox, Timer, Transmit};
 use crate::member::{NameHash, Status};
 use crate::time::{Instant, nanos};
 use crate::wire::{
-    self, Centiseconds, Fingerprint, Flags, GenerationLow, Gossip, HEADER_BYTES, HeartbeatEntry,
-    Holders, List, Message, MessageKind, NameHashHigh, News, PeriodPhase, RecordUpdate,
-    SEALING_BYTES, Sender, StatusUpdate, Update, VersionLow,
+    self, Fingerprint, Flags, Gossip, HEADER_BYTES, HeartbeatEntry, Holders, List, Message,
+    MessageKind, News, PeriodPhase, RecordUpdate, SEALING_BYTES, Sender, StatusUpdate, Update,
 };
 
 /// Upper bound of a message's bytes without its updates and heartbeats.
 const FIXED_BYTES_MAX: usize = HEADER_BYTES + 80;
-/// Upper bound of one heartbeat's bytes.
-const HEARTBEAT_BYTES_MAX: usize = 10;
 /// Updates that are too large for the room that is left, before a message counts as full.
 const MISFITS_MAX: usize = 8;
-/// Heartbeats older than this are not passed on.
-const HEARTBEAT_AGE_MAX: Duration = Duration::from_secs(600);
-
 /// How much of the latest changes a message carries beside what rides along anyway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fill {
@@ -37,8 +31,8 @@ pub(super) enum Fill {
 }
 
 /// Room for updates in one message, and what has been put there.
-struct Cargo {
-    room: usize,
+pub(super) struct Cargo {
+    pub room: usize,
     updates: Vec<Update>,
     members: Vec<NameHash>,
 }
@@ -116,9 +110,35 @@ impl Node {
         flags: Flags,
         fill: Fill,
     ) -> Gossip {
-        // Who has fallen silent says nothing about anybody.
-        let mut cargo = Cargo::new(if self.is_silent() { 0 } else { budget });
+        let cargo = Cargo::new(budget);
+        self.load(peer, flags, fill, (cargo, Vec::new()))
+    }
+
+    /// The same with heartbeats of others: on the pings of the schedule and their acks, which come
+    /// at a steady rate, and not on the many messages that a missed answer leads to.
+    pub(super) fn gossip_with_heartbeats(
+        &mut self,
+        peer: Option<NameHash>,
+        budget: usize,
+        flags: Flags,
+        fill: Fill,
+    ) -> Gossip {
+        let mut cargo = Cargo::new(budget);
         let heartbeats = self.pick_heartbeats(peer, &mut cargo);
+        self.load(peer, flags, fill, (cargo, heartbeats))
+    }
+
+    fn load(
+        &mut self,
+        peer: Option<NameHash>,
+        flags: Flags,
+        fill: Fill,
+        (mut cargo, mut heartbeats): (Cargo, Vec<HeartbeatEntry>),
+    ) -> Gossip {
+        // Who has fallen silent says nothing about anybody.
+        if self.is_silent() {
+            (cargo, heartbeats) = (Cargo::new(0), Vec::new());
+        }
         self.load_accusation(peer, &mut cargo);
         self.load_riders(&mut cargo);
         if fill == Fill::Recent {
@@ -199,49 +219,6 @@ impl Node {
                 .leases
                 .left(entry.record.name.hash(), self.now),
         }
-    }
-
-    /// Heartbeats of the members that were told of least recently: the walk around the ring goes
-    /// on where the last message stopped.
-    fn pick_heartbeats(
-        &mut self,
-        peer: Option<NameHash>,
-        cargo: &mut Cargo,
-    ) -> Vec<HeartbeatEntry> {
-        let wanted = self
-            .config
-            .heartbeats_per_message
-            .min(cargo.room / HEARTBEAT_BYTES_MAX);
-        let mut cursor = self.heartbeat_cursor;
-        let mut picked = Vec::with_capacity(wanted);
-        // A bounded look: members without a recent heartbeat are passed over.
-        for (member, entry) in self.table.around(cursor).take(4 * wanted) {
-            if picked.len() == wanted {
-                break;
-            }
-            cursor = member;
-            if Some(member) != peer {
-                picked.extend(self.heartbeat_entry(member, entry));
-            }
-        }
-        self.heartbeat_cursor = cursor;
-        cargo.room -= picked.len() * HEARTBEAT_BYTES_MAX;
-        picked
-    }
-
-    fn heartbeat_entry(
-        &self,
-        member: NameHash,
-        entry: &Entry<ArrivalWindow>,
-    ) -> Option<HeartbeatEntry> {
-        let version = entry.version;
-        let age = self.now.since(entry.counted_at);
-        (version.0 > 0 && age < HEARTBEAT_AGE_MAX).then(|| HeartbeatEntry {
-            member: NameHashHigh::of(member),
-            generation: GenerationLow::of(entry.record.standing.generation),
-            version: VersionLow::of(version),
-            age: Centiseconds::from_duration(age),
-        })
     }
 
     /// Sends one datagram.

@@ -9,7 +9,7 @@ use super::{
     ArrivalWindow, Event, EventKind, Evidence, Life, MemberEvent, Node, Outbox, Rejection, Timer,
 };
 use crate::member::{HeartbeatState, Incarnation, NameHash, Record, Standing, Status, Version};
-use crate::wire::{Age, GenerationLow, HeartbeatEntry, RecordUpdate, Sender, StatusUpdate, Update};
+use crate::wire::{Age, RecordUpdate, Sender, StatusUpdate, Update};
 
 /// Largest heartbeat version taken from a member not known before.
 const VERSION_FIRST_MAX: u64 = 1 << 32;
@@ -344,44 +344,6 @@ impl Node {
     pub(super) fn hear_sender(&mut self, sender: &Sender) {
         self.teller = Some(sender.member);
         self.hear_heartbeat(sender.member, sender.heartbeat(), Duration::ZERO);
-    }
-
-    /// Records a heartbeat that somebody passed on.
-    pub(super) fn hear_passed_on(&mut self, entry: &HeartbeatEntry) {
-        let (Some(member), Some(age)) =
-            (self.table.active_with(entry.member), entry.age.duration())
-        else {
-            return;
-        };
-        let Some(held) = self.table.get(member).map(Entry::heartbeat) else {
-            return;
-        };
-        if GenerationLow::of(held.generation) == entry.generation {
-            let beat = HeartbeatState {
-                generation: held.generation,
-                version: entry.version.nearest(held.version),
-            };
-            self.hear_heartbeat(member, beat, age);
-        }
-    }
-
-    fn hear_heartbeat(&mut self, member: NameHash, beat: HeartbeatState, age: Duration) {
-        let counted_at = self.now.before(age);
-        let entry = self.table.get_mut(member);
-        let Some(entry) = entry.filter(|_| member != self.local.hash) else {
-            return;
-        };
-        if beat.generation != entry.record.standing.generation {
-            return;
-        }
-        let held = entry.heartbeat();
-        if held.accepts(beat) {
-            entry.version = beat.version;
-            entry.arrivals.record(counted_at.since(entry.counted_at));
-            entry.counted_at = entry.counted_at.max(counted_at);
-        } else if beat > held {
-            self.stats.rejected.add(Rejection::Heartbeat, 1);
-        }
     }
 }
 

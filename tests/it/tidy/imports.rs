@@ -20,6 +20,7 @@ const HUBS: &[&str] = &[
     "explaining",
     "forgetting",
     "healing",
+    "heartbeats",
     "isolation",
     "joining",
     "leaving",
