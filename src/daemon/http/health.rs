@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use super::App;
 use super::problem::Problem;
 use super::query::Parameters;
+use crate::member::Status;
 use crate::node::{Readiness, Snapshot};
 
 const TEXT: [(HeaderName, HeaderValue); 2] = [
@@ -29,6 +30,10 @@ const FORGOTTEN: &str = "this node was removed from the cluster (rumord forget) 
                          to come back restart the agent, or run rumord join ADDRESS";
 const ISOLATED: &str = "no contact to any other member; does not affect readiness, \
                         check this host's network";
+
+const EVICTED: &str = "the others evicted this node because it loses most packets; it comes back \
+                       by itself once most of its questions are answered again, a minute later at \
+                       the earliest; does not affect readiness, check this host's network";
 
 /// The process runs and serves HTTP.
 pub(super) async fn live(query: Parameters) -> Result<Response, Problem> {
@@ -100,6 +105,8 @@ fn explain(snapshot: &Snapshot) -> String {
             format!("does not affect readiness, the other one has fallen silent: {reason}")
         }
     });
+    let mut own = snapshot.members.iter().filter(|member| member.local);
+    let evicted = own.any(|member| member.status == Status::Dead);
     let checks = [
         ("join", only(Readiness::Joining)),
         ("clock", only(Readiness::ClockAhead)),
@@ -107,6 +114,7 @@ fn explain(snapshot: &Snapshot) -> String {
         ("serving", only(Readiness::Leaving)),
         ("membership", only(Readiness::Forgotten)),
         ("contact", node.isolated.then(|| ISOLATED.to_owned())),
+        ("network", evicted.then(|| EVICTED.to_owned())),
     ];
     let store = node.store.failure.as_ref();
     let mut text = String::new();

@@ -20,6 +20,7 @@ const PROBES: &str = "rumord_probes_total";
 const PROBE_RTT: &str = "rumord_probe_rtt_seconds";
 const SUSPICIONS: &str = "rumord_suspicions_total";
 const REFUTATIONS: &str = "rumord_refutations_total";
+const EVICTIONS: &str = "rumord_evictions_total";
 const DETECTION: &str = "rumord_detection_seconds";
 const MISTAKE: &str = "rumord_mistake_seconds";
 const FALSE_DEATHS: &str = "rumord_false_deaths_total";
@@ -211,6 +212,10 @@ fn describe() {
         REFUTATIONS,
         "Accusations against this node that it refuted."
     );
+    describe_counter!(
+        EVICTIONS,
+        "Members that this node evicted because they lose most packets."
+    );
     describe_histogram!(
         DETECTION,
         Unit::Seconds,
@@ -286,6 +291,7 @@ fn export(snapshot: &Snapshot) {
     counter!(STORE_FAILURES).absolute(store.failures);
     let stats = &snapshot.node.stats;
     counter!(REFUTATIONS).absolute(stats.refutations);
+    counter!(EVICTIONS).absolute(stats.evictions);
     counter!(FALSE_DEATHS).absolute(stats.false_deaths);
     counter!(STREAMS_FAILED).absolute(stats.streams_failed);
     let answered = snapshot
@@ -398,6 +404,7 @@ mod tests {
             "rumord_unreachable_pairs{transport=\"datagram\"} 0",
             "rumord_unreachable_pairs{transport=\"stream\"} 0",
             "rumord_refutations_total 0",
+            "rumord_evictions_total 0",
             "rumord_exchanges_needless_total 0",
             "rumord_busy_total 0",
             "rumord_streams_failed_total 0",
