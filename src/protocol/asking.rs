@@ -71,7 +71,8 @@ impl Node {
         let relays = (self.config.relays * units / STAGE_UNIT).max(1);
         self.ask_relays(member, relays, out);
         self.ping(member, Purpose::Case, out);
-        if stages == STREAM_STAGE {
+        let blocked = self.sight.paths.is_blocked(member);
+        if stages == if blocked { 1 } else { STREAM_STAGE } {
             self.ping_by_stream(member, out);
         }
         let small = self.table.size() <= SMALL_CLUSTER;

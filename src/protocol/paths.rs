@@ -41,7 +41,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(25);
 /// Without a miss for so long a path that is not blocked is forgotten.
 const QUIET: Duration = Duration::from_secs(60);
 /// One in so many members that are asked over a stream in turn gets the largest datagram too.
-const LARGE_TURNS: u32 = 20;
+const LARGE_TURNS: u32 = 5;
 /// Time between two questions of one node about the largest datagram on paths that have not lost
 /// one.
 const SIZE_PACE: Duration = Duration::from_secs(180);
