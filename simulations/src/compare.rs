@@ -5,6 +5,7 @@
 //! | [`contender`] | what a measure asks of a protocol |
 //! | `rumord` | our own core, [`RumordWorld`] |
 //! | `foca` | foca 2.0, [`FocaWorld`] |
+//! | `host` | what the hosts of foca, SWIM and Lifeguard have in common |
 //! | [`lifeguard`] | SWIM and Lifeguard, [`LifeguardWorld`] |
 //! | [`swim`] | SWIM by its formulas, not simulated |
 //! | [`measure`] | what measures have in common |
@@ -13,6 +14,7 @@
 
 pub mod contender;
 mod foca;
+mod host;
 pub mod lifeguard;
 pub mod measure;
 pub mod measures;

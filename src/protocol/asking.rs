@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::case::{Case, Phase};
+use super::case::{Case, FEW, Phase, SMALL_CLUSTER};
 use super::health::Punctuality;
 use super::loss;
 use super::probe::Purpose;
@@ -24,15 +24,13 @@ const CALM: f64 = 0.25;
 /// The same unit for each stage after these, one per period.
 const LATER_STAGE: usize = 24;
 const STAGE_UNIT: usize = 6;
-/// In clusters up to this size few relays exist, and each is asked again sooner and more often.
-const SMALL_CLUSTER: usize = 9;
+/// In small clusters few relays exist, and each is asked again sooner and more often.
 const SMALL_CLUSTER_GAP: Duration = Duration::from_millis(110);
 const SMALL_CLUSTER_STAGES: usize = 40;
 /// Pace of the rounds while a suspicion waits for the pause tolerance; where hardly anybody can be
 /// asked, they are asked more often.
 const ROUND: Duration = Duration::from_millis(500);
 const ROUND_OF_FEW: Duration = Duration::from_millis(250);
-const FEW: usize = 5;
 /// Pace of the pings while an announced maintenance runs, which may be long.
 const EXCUSED_ROUND: Duration = Duration::from_secs(10);
 /// Relays asked per such round.

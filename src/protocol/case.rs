@@ -22,8 +22,9 @@ const LATE_PHI_OF_TWO: f64 = 0.7;
 const OBSERVER_DECADES_MIN: f64 = 6.0;
 /// Clusters up to this size have so few witnesses that each may speak again sooner while the case
 /// is open; in those up to the other, also later.
-const SMALL_CLUSTER: usize = 9;
-const FEW: usize = 5;
+pub const SMALL_CLUSTER: usize = 9;
+/// See [`SMALL_CLUSTER`].
+pub const FEW: usize = 5;
 /// Relays that must have been asked for their silence to tell how much is lost.
 const RELAYS_FOR_SHARE: usize = 6;
 /// For how old a miss an answer vouches: that somebody is heard now says nothing about a link that

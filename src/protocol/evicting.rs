@@ -8,7 +8,7 @@ use super::dissemination::Form;
 use super::health::Punctuality;
 use super::patience::Patience;
 use super::probe::Purpose;
-use super::quarantine::{QUESTIONS_AT_ONCE, Quarantine, Step};
+use super::quarantine::{Quarantine, Step};
 use super::trial::{self, Finding, RELAY_MISSES_MAX, Trial};
 use super::{Evidence, Life, Node, Outbox, Timer};
 use crate::member::{NameHash, Standing, Status};
@@ -153,7 +153,6 @@ impl Node {
         match quarantine.step(self.now) {
             Step::Wait => {}
             Step::Ask(questions) => {
-                let questions = questions.min(QUESTIONS_AT_ONCE);
                 let active = self.table.active();
                 let asked = active.sample(&mut self.rngs.relays, questions);
                 for member in asked.copied().collect::<Vec<_>>() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::case::{Case, Phase};
 use super::evicting::RULE;
 use super::ledger::{
-    AccusationNote, Ledger, PhiNote, ProbeNote, RefutationNote, Trial, VerdictNote, WitnessNote,
+    AccusationNote, Doubt, Ledger, PhiNote, ProbeNote, RefutationNote, VerdictNote, WitnessNote,
 };
 use super::table::Entry;
 use super::{
@@ -68,7 +68,7 @@ impl Node {
         let entry = self.table.get(member).filter(|entry| entry.is_shown())?;
         let (rule, rule_at, told_by) = self.reason(member, entry);
         let ledger = self.ledgers.get(member);
-        let trial = ledger.and_then(|ledger| ledger.trial.as_deref());
+        let doubt = ledger.and_then(|ledger| ledger.doubt.as_deref());
         let case = self.cases.get(&member);
         Some(Explanation {
             name: entry.record.name.clone(),
@@ -78,9 +78,9 @@ impl Node {
             case: case.map(|case| self.report(member, case, now)),
             verdict: self.ledgers.verdict(member).map(|it| verdict(it, now)),
             probes: self.probes_of(member, usize::MAX, now),
-            phi: trial.map_or_else(Vec::new, |trial| samples(trial, now)),
+            phi: doubt.map_or_else(Vec::new, |doubt| samples(doubt, now)),
             accusers: self.accusers(member, now),
-            refutations: trial.map_or_else(Vec::new, |trial| self.refutations(trial, now)),
+            refutations: doubt.map_or_else(Vec::new, |doubt| self.refutations(doubt, now)),
             heartbeats: (member != self.local.hash).then(|| self.heartbeats(member, entry, now)),
             own: self.own_report(now),
             thresholds: self.thresholds(member),
@@ -168,8 +168,8 @@ impl Node {
         ledger: Option<&Ledger>,
         now: Instant,
     ) -> Vec<WitnessReport> {
-        let trial = ledger.and_then(|ledger| ledger.trial.as_deref());
-        let notes = trial.map_or(&[][..], |trial| trial.witnesses(case.began));
+        let doubt = ledger.and_then(|ledger| ledger.doubt.as_deref());
+        let notes = doubt.map_or(&[][..], |doubt| doubt.witnesses(case.began));
         let counted = |note: &WitnessNote| {
             let mut tallies = case.tallies();
             tallies.find(|&(observer, _)| observer == note.witness && observer != member)
@@ -227,8 +227,8 @@ impl Node {
         notes.map(report).collect()
     }
 
-    fn refutations(&self, trial: &Trial, now: Instant) -> Vec<RefutationReport> {
-        let notes = trial.refutations.iter();
+    fn refutations(&self, doubt: &Doubt, now: Instant) -> Vec<RefutationReport> {
+        let notes = doubt.refutations.iter();
         let report = |note: &RefutationNote| RefutationReport {
             how: note.how,
             by: note.by.and_then(|bringer| self.name_of(bringer)),
@@ -291,7 +291,7 @@ fn verdict(note: &VerdictNote, now: Instant) -> VerdictReport {
     }
 }
 
-fn samples(trial: &Trial, now: Instant) -> Vec<PhiSample> {
+fn samples(doubt: &Doubt, now: Instant) -> Vec<PhiSample> {
     let sample = |note: &PhiNote| PhiSample {
         ago: now.since(note.at),
         phi: note.phi.min(PHI_MAX),
@@ -302,5 +302,5 @@ fn samples(trial: &Trial, now: Instant) -> Vec<PhiSample> {
         witnesses: note.witnesses,
         heartbeat_phi: note.heartbeat_phi,
     };
-    trial.phi.iter().map(sample).collect()
+    doubt.phi.iter().map(sample).collect()
 }

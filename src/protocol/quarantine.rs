@@ -13,7 +13,7 @@ const SHORTEST: Duration = Duration::from_secs(60);
 const DOUBLINGS_MAX: u16 = 5;
 /// Questions of one try, how many are asked at a time, and how many must be answered.
 const QUESTIONS: usize = 40;
-pub const QUESTIONS_AT_ONCE: usize = 4;
+const QUESTIONS_AT_ONCE: usize = 4;
 const ANSWERS_MIN: usize = 27;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);

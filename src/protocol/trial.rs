@@ -61,14 +61,14 @@ pub struct Trial {
     failures: usize,
     witnesses: Vec<NameHash>,
     /// Results that wait, oldest first.
-    pending: VecDeque<Result>,
+    pending: VecDeque<Outcome>,
     /// When the member answered in time, as far back as it matters, oldest first.
     answered: VecDeque<Instant>,
 }
 
 /// What one relay got.
 #[derive(Clone, Copy, Debug)]
-struct Result {
+struct Outcome {
     seq: ProbeSeq,
     at: Instant,
     /// Who got no answer; `None` for an answer.
@@ -125,7 +125,7 @@ impl Trial {
 
     fn wait(&mut self, seq: ProbeSeq, failed: Option<NameHash>, at: Instant) {
         if self.pending.len() < PENDING_MAX {
-            self.pending.push_back(Result { seq, at, failed });
+            self.pending.push_back(Outcome { seq, at, failed });
         }
     }
 
@@ -156,7 +156,7 @@ impl Trial {
     }
 
     fn settle(&mut self, now: Instant) {
-        while let Some(&Result { at, failed, .. }) = self.pending.front() {
+        while let Some(&Outcome { at, failed, .. }) = self.pending.front() {
             if now.since(at) < MATURITY {
                 break;
             }

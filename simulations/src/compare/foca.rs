@@ -23,12 +23,12 @@ use rumord::time::Instant;
 pub use identity::Identity;
 
 use super::contender::{Change, Contender, Member, Sent, Setting};
+use super::host::{Condition, receive};
 use crate::forks::{Consumer, fork};
 use crate::network::{Dropped, Network, Packet};
-use crate::process::SOCKET_PACKETS_MAX;
 use crate::queue::{Class, Queue};
 use crate::rules::{Carried, Effect, Hosts, Rule, RuleId};
-use host::{Condition, Core, Happening, Host, Surroundings, Timer};
+use host::{Core, Happening, Host, Surroundings, Timer};
 pub use host::{address_of, member_at};
 
 /// The port of every member.
@@ -137,15 +137,9 @@ impl FocaWorld {
             self.network.drop(Dropped::NoListener);
             return;
         };
-        match host.condition {
-            Condition::Stopped => {
-                self.network.drop(Dropped::NoListener);
-            }
-            Condition::Running => self.take(member, &packet),
-            _ if host.inbox.len() >= SOCKET_PACKETS_MAX => {
-                self.network.drop(Dropped::SocketFull);
-            }
-            _ => host.inbox.push_back(packet),
+        let (inbox, network) = (&mut host.inbox, &mut self.network);
+        if let Some(packet) = receive(host.condition, inbox, packet, network) {
+            self.take(member, &packet);
         }
     }
 

@@ -21,15 +21,16 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 use rumord::time::Instant;
 
-use self::host::{Condition, Happening, Host};
+use self::host::{Happening, Host};
 use self::message::{Message, UPDATE_BYTES, Update};
 use self::node::{Node, Out, Timer};
 pub use self::settings::{Logarithm, Settings, Suspicion};
 use super::contender::{Change, Contender, Member, Sent, Setting, View};
 use super::foca::{address_of, member_at};
+use super::host::{Condition, receive};
 use crate::forks::{Consumer, fork};
 use crate::network::{Content, Dropped, Network, Packet, Sending};
-use crate::process::{SOCKET_PACKETS_MAX, UNSENT_PACKETS_MAX};
+use crate::process::UNSENT_PACKETS_MAX;
 use crate::queue::{Class, Queue};
 use crate::rules::{Carried, Effect, Hosts, Rule, RuleId};
 
@@ -211,15 +212,9 @@ impl LifeguardWorld {
             self.network.drop(Dropped::NoListener);
             return;
         };
-        match host.condition {
-            Condition::Stopped => {
-                self.network.drop(Dropped::NoListener);
-            }
-            Condition::Running => self.take(member, &packet),
-            _ if host.inbox.len() >= SOCKET_PACKETS_MAX => {
-                self.network.drop(Dropped::SocketFull);
-            }
-            _ => host.inbox.push_back(packet),
+        let (inbox, network) = (&mut host.inbox, &mut self.network);
+        if let Some(packet) = receive(host.condition, inbox, packet, network) {
+            self.take(member, &packet);
         }
     }
 

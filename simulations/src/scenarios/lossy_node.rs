@@ -4,7 +4,6 @@ use rumord::member::Status;
 
 use super::Scenario;
 use super::stage::{Stage, seconds};
-use crate::rules::{Carried, Effect, Hosts, Rule};
 use crate::world::World;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -16,15 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn play(stage: &mut Stage) -> Result<(), String> {
     let nodes = stage.settled(60);
     let (victim, since) = (nodes[5], stage.world.now());
-    let host = Hosts::one(stage.world.address(victim));
-    let rules = [(host.clone(), Hosts::All), (Hosts::All, host)].map(|(from, to)| {
-        stage.world.lay(Rule {
-            from,
-            to,
-            carried: Carried::Everything,
-            effect: Effect::Lose(0.8),
-        })
-    });
+    let rules = stage.world.lose(victim, 0.8);
     stage.world.run_for(seconds(300));
     let shown = nodes
         .iter()

@@ -173,17 +173,8 @@ impl Run<'_> {
     }
 
     fn lose(&mut self, slot: Slot, share: f64) -> Option<Vec<RuleId>> {
-        let host = self.host(slot)?;
-        let ways = [(host.clone(), Hosts::All), (Hosts::All, host)];
-        let rules = ways.map(|(from, to)| {
-            self.world.lay(Rule {
-                from,
-                to,
-                carried: Carried::Everything,
-                effect: Effect::Lose(share),
-            })
-        });
-        Some(rules.to_vec())
+        let one = self.running(slot)?;
+        Some(self.world.lose(one, share).to_vec())
     }
 
     /// Rules that trouble two nodes with one another.

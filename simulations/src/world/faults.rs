@@ -130,6 +130,20 @@ impl World {
         })
     }
 
+    /// A process loses this share of what it sends and of what is sent to it; two rules, one per
+    /// direction.
+    pub fn lose(&mut self, id: ProcessId, share: f64) -> [RuleId; 2] {
+        let host = Hosts::one(self.address(id));
+        [(host.clone(), Hosts::All), (Hosts::All, host)].map(|(from, to)| {
+            self.lay(Rule {
+                from,
+                to,
+                carried: Carried::Everything,
+                effect: Effect::Lose(share),
+            })
+        })
+    }
+
     /// Nothing passes between `side` and everybody else; two rules, one per direction.
     pub fn partition(&mut self, side: &[ProcessId]) -> [RuleId; 2] {
         let inside: std::collections::BTreeSet<SocketAddr> =

@@ -4,32 +4,11 @@ use std::time::Duration;
 
 use rumord::member::Status;
 use rumord::protocol::{EventKind, MetadataChange};
-use rumord_sim::rules::{Carried, Effect, Hosts, Rule, RuleId};
+use rumord_sim::rules::{Carried, Effect, Hosts, Rule};
 use rumord_sim::world::{MemberNews, Restart};
 use rumord_sim::{Options, ProcessId, World};
 
 use crate::stage::{deaths, other_deaths, seconds, settled};
-
-/// A member's network loses this share of what it sends and receives, streams included.
-fn lossy(world: &mut World, member: ProcessId, share: f64) -> Vec<RuleId> {
-    let host = Hosts::one(world.address(member));
-    let ways = [(host.clone(), Hosts::All), (Hosts::All, host)];
-    let lay = |(from, to)| {
-        world.lay(Rule {
-            from,
-            to,
-            carried: Carried::Everything,
-            effect: Effect::Lose(share),
-        })
-    };
-    ways.map(lay).to_vec()
-}
-
-fn is_dead_everywhere(world: &World, member: ProcessId) -> bool {
-    let others = world.up().filter(|process| process.id != member);
-    let mut ids = others.map(|process| process.id);
-    ids.all(|observer| world.status(observer, member) == Some(Status::Dead))
-}
 
 /// The rules by which `subject` was declared dead, by whoever decided.
 fn rules(world: &World, subject: ProcessId) -> Vec<String> {
@@ -52,15 +31,15 @@ fn a_lossy_member_is_evicted_once_and_returns_when_it_is_well() {
     for seed in 1..=3 {
         let (mut world, nodes) = settled(seed, 40);
         let (victim, since) = (nodes[7], world.now());
-        let rules_laid = lossy(&mut world, victim, 0.8);
-        let evicted = world.run_until(seconds(20.0), |world| is_dead_everywhere(world, victim));
+        let rules_laid = world.lose(victim, 0.8);
+        let evicted = world.run_until(seconds(20.0), |world| world.everyone_buries(victim));
         assert!(
             evicted.is_some(),
             "seed {seed}: {:?}",
             rules(&world, victim)
         );
         world.run_for(seconds(200.0));
-        assert!(is_dead_everywhere(&world, victim), "seed {seed}");
+        assert!(world.everyone_buries(victim), "seed {seed}");
         let ups = world.news_of(victim, EventKind::MemberUp, since).count();
         let back = world.process(victim).node.state().quarantine_ends;
         if rules(&world, victim).contains(&"degraded".to_owned()) {
@@ -83,10 +62,10 @@ fn a_lossy_member_is_evicted_once_and_returns_when_it_is_well() {
 fn a_restart_ends_the_quarantine() {
     let (mut world, nodes) = settled(4, 30);
     let victim = nodes[3];
-    let rules_laid = lossy(&mut world, victim, 0.8);
+    let rules_laid = world.lose(victim, 0.8);
     let evicted = |world: &World| {
         let state = world.process(victim).node.state();
-        state.quarantine_ends.is_some() && is_dead_everywhere(world, victim)
+        state.quarantine_ends.is_some() && world.everyone_buries(victim)
     };
     assert!(world.run_until(seconds(60.0), evicted).is_some());
     for rule in rules_laid {
@@ -104,14 +83,14 @@ fn a_restart_ends_the_quarantine() {
 fn what_is_lost_everywhere_or_by_half_evicts_nobody() {
     let (mut world, nodes) = settled(5, 40);
     let since = world.now();
-    let rules_laid = lossy(&mut world, nodes[9], 0.25);
+    let rules_laid = world.lose(nodes[9], 0.25);
     world.run_for(seconds(300.0));
     assert_eq!(deaths(&world, since), Vec::<String>::new());
     for rule in rules_laid {
         world.lift(rule);
     }
     for &node in &nodes {
-        lossy(&mut world, node, 0.1);
+        world.lose(node, 0.1);
     }
     world.run_for(seconds(200.0));
     assert_eq!(deaths(&world, since), Vec::<String>::new());
@@ -143,7 +122,7 @@ fn a_survived_death_lengthens_the_tolerance_of_that_member_alone() {
     let crashed = world.now();
     world.crash(other);
     world.run_for(seconds(6.3));
-    assert!(is_dead_everywhere(&world, other));
+    assert!(world.everyone_buries(other));
     assert!(world.news_of(other, EventKind::MemberDead, crashed).count() > 0);
     world.crash(sleeper);
     let sleeper = world.restart(sleeper, Restart::default());
@@ -165,7 +144,7 @@ fn a_healed_partition_lengthens_no_tolerance() {
     world.run_for(seconds(20.0));
     world.crash(nodes[3]);
     world.run_for(seconds(6.4));
-    assert!(is_dead_everywhere(&world, nodes[3]));
+    assert!(world.everyone_buries(nodes[3]));
 }
 
 /// Somebody hears of a suspicion, not of its refutation, and meets a short pause of the member long

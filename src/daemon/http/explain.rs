@@ -17,7 +17,7 @@ use super::super::evidence::{
     EvidenceJson, PartsJson, ProbeJson, ReportJson, ThresholdsJson, before, millis, probes, text,
 };
 use super::App;
-use super::members::{named, unknown};
+use super::members::listed;
 use super::problem::Problem;
 use super::query::Parameters;
 use crate::node::{Explained, MemberView, Snapshot};
@@ -122,11 +122,8 @@ pub(super) async fn show(
     query: Parameters,
 ) -> Result<Response, Problem> {
     query.allow(&[])?;
-    let name = named(path)?;
     let snapshot = app.node.snapshot();
-    let member = snapshot
-        .member(&name)
-        .ok_or_else(|| unknown(&name, &snapshot))?;
+    let member = listed(&snapshot, path)?;
     let explained = snapshot.explanation(&member.name).map(AsRef::as_ref);
     Ok(Json(ExplainJson::new(&snapshot, member, explained)).into_response())
 }

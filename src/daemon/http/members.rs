@@ -15,7 +15,7 @@ use super::filter::Filter;
 use super::problem::Problem;
 use super::query::Parameters;
 use super::view::{MemberJson, TableJson};
-use crate::node::Snapshot;
+use crate::node::{MemberView, Snapshot};
 
 /// How long a blocking read waits when it does not say.
 const WAIT_DEFAULT: Duration = Duration::from_secs(5 * 60);
@@ -58,11 +58,8 @@ pub(super) async fn one(
     query: Parameters,
 ) -> Result<Response, Problem> {
     query.allow(&[])?;
-    let name = named(path)?;
     let snapshot = app.node.snapshot();
-    let member = snapshot
-        .member(&name)
-        .ok_or_else(|| unknown(&name, &snapshot))?;
+    let member = listed(&snapshot, path)?;
     let index = [(INDEX_HEADER, HeaderValue::from(snapshot.index))];
     Ok((index, Json(MemberJson::new(member))).into_response())
 }
@@ -71,6 +68,16 @@ pub(super) async fn one(
 pub(super) fn named(path: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
     let Path(name) = path.map_err(|error| Problem::new(error.status(), error.body_text()))?;
     Ok(name)
+}
+
+/// The member of the name in the path.
+pub(super) fn listed(
+    snapshot: &Snapshot,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<&MemberView, Problem> {
+    let name = named(path)?;
+    let member = snapshot.member(&name);
+    member.ok_or_else(|| unknown(&name, snapshot))
 }
 
 /// Nobody is called `name`.

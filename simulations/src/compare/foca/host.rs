@@ -10,6 +10,7 @@ use rumord::time::Instant;
 
 use super::identity::Identity;
 use crate::compare::contender::{Change, Member, View};
+use crate::compare::host::Condition;
 use crate::network::{Content, Network, Packet, Sending};
 use crate::process::UNSENT_PACKETS_MAX;
 use crate::queue::{Class, Queue};
@@ -18,19 +19,6 @@ use crate::queue::{Class, Queue};
 pub type Core = Foca<Identity, PostcardCodec, Xoshiro256PlusPlus, NoCustomBroadcast>;
 /// A timer of a member.
 pub type Timer = foca::Timer<Identity>;
-
-/// What is the matter with a host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Condition {
-    /// Nothing.
-    Running,
-    /// It stands still: datagrams and timers wait.
-    Paused,
-    /// Its timers run, and nothing goes in or out.
-    Blocked,
-    /// It has ended.
-    Stopped,
-}
 
 /// Something that is due.
 #[derive(Debug)]

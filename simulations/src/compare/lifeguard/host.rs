@@ -6,20 +6,8 @@ use std::net::SocketAddr;
 use super::message::Update;
 use super::node::{Node, Timer};
 use crate::compare::contender::Member;
+use crate::compare::host::Condition;
 use crate::network::Packet;
-
-/// What is the matter with a host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Condition {
-    /// Nothing.
-    Running,
-    /// It stands still: datagrams and timers wait.
-    Paused,
-    /// Timers run, and nothing goes in or out.
-    Blocked,
-    /// It has ended.
-    Stopped,
-}
 
 /// Something that is due; void in another run of the member than the one it names.
 #[derive(Debug)]
