@@ -9,6 +9,7 @@ mod name;
 mod record;
 mod remembered;
 mod standing;
+mod user_event;
 
 pub use metadata::{
     LEASE_MAX, LEASE_REASON_BYTES_MAX, Lease, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX,
@@ -19,6 +20,10 @@ pub use name::{NAME_BYTES_MAX, NameError, NameHash, NodeName};
 pub use record::{HeartbeatState, Record};
 pub use remembered::Remembered;
 pub use standing::{Generation, Incarnation, NodeId, Standing, Status, Version};
+pub use user_event::{
+    Delivery, EVENT_NAME_BYTES_MAX, EVENT_PAYLOAD_BYTES_MAX, EventError, EventKey, EventName,
+    EventRef, Uid, UserEvent,
+};
 
 /// Keyed 64-bit hash used for name hashes, fingerprints and the hash ring.
 ///

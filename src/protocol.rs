@@ -17,6 +17,7 @@ mod conflict;
 mod describing;
 mod digest;
 mod dissemination;
+mod eventing;
 mod evicting;
 mod exchange;
 mod exchanging;
@@ -87,8 +88,9 @@ pub use accrual::{ArrivalWindow, PHI_MAX, phi_loss_aware, phi_normal};
 pub use agreeing::{AgreementState, Laggard};
 pub use config::{Config, ConfigError, Schedule, Spreading};
 pub use conflict::Rival;
+pub use eventing::{DeliveryState, EventBacklog};
 pub use forgetting::Forgetting;
-pub use input::{Bootstrap, Identity, Input, MetadataChange, NodeError};
+pub use input::{Bootstrap, EventMark, Identity, Input, MetadataChange, NodeError};
 pub use outbox::{
     Accusation, CasePhase, CaseReport, Event, EventKind, Evidence, ExchangeId, Explanation,
     HeartbeatReport, JoinOutcome, MemberEvent, MetadataOutcome, Outbox, OwnReport, PhiSample,
@@ -373,6 +375,9 @@ impl Node {
             Input::Remember { members } => self.on_remember(members),
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
             Input::Describe { change } => self.on_describe(change, outbox),
+            Input::Publish { events } => self.on_publish(events),
+            Input::Stored { events } => self.on_stored(events),
+            Input::RestoreEvents { events, marks } => self.on_restore_events(events, marks),
             Input::WallClock { since_epoch } => self.on_wall_clock(since_epoch),
             Input::AwaitAgreement { length, pause } => self.on_await_agreement(length, pause),
         }

@@ -1,6 +1,7 @@
 //! What goes into the core: who it is, and what happens to it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -8,8 +9,8 @@ use thiserror::Error;
 use super::config::ConfigError;
 use super::outbox::{ExchangeId, StreamId};
 use crate::member::{
-    Generation, Lease, Metadata, MetadataError, NodeId, NodeName, Record, Remembered, Service,
-    Standing, Tags, Version, WireRange,
+    EventRef, Generation, Lease, Metadata, MetadataError, NodeId, NodeName, Record, Remembered,
+    Service, Standing, Tags, UserEvent, Version, WireRange,
 };
 use crate::wire::{self, Age, RecordUpdate};
 
@@ -150,11 +151,37 @@ pub enum Input<'a> {
     /// This node, which was forgotten, is to come back with a new generation. Ignored by one that
     /// was not.
     Return,
+    /// Events that clients sent through this node, durable and in the order of their numbers: tell
+    /// them.
+    Publish {
+        /// The events.
+        events: &'a [Arc<UserEvent>],
+    },
+    /// Events that came out as [`Event::User`](super::Event::User) are durable here: acknowledge
+    /// them.
+    Stored {
+        /// Which.
+        events: &'a [EventRef],
+    },
+    /// What an earlier run knew of events. Given before anything else.
+    RestoreEvents {
+        /// Those that are still kept, in the order of their numbers.
+        events: &'a [Arc<UserEvent>],
+        /// How far every origin was known.
+        marks: &'a [EventMark],
+    },
     /// What the wall clock shows; at the start and after each step of it.
     WallClock {
         /// Since the unix epoch.
         since_epoch: Duration,
     },
+}
+
+/// Up to which number the events of one life of a member are durable here, or need not come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventMark {
+    /// The last of them: that number in its sequence, and all before it.
+    pub upto: EventRef,
 }
 
 /// A change of what a node says of itself. It lasts until the next one, or the node's end.

@@ -3,9 +3,12 @@
 mod evidence;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::member::{Generation, Incarnation, MetadataError, NodeName, Status};
+use crate::member::{
+    EventRef, Generation, Incarnation, MetadataError, NodeName, Status, UserEvent,
+};
 
 use super::stats::labels;
 
@@ -191,6 +194,16 @@ pub enum Event {
     StartedOver {
         /// For how long it did not run.
         slept: Duration,
+    },
+    /// An event of another member has come, in the order of its origin's numbers. It is acknowledged
+    /// once it is handed back as [`Input::Stored`](super::Input::Stored).
+    User(Arc<UserEvent>),
+    /// Events of another member are kept nowhere any more: they will not come.
+    UserMissed {
+        /// The first of them.
+        first: EventRef,
+        /// The number of the last.
+        last: u64,
     },
     /// Leaving has ended: so many of the members asked have acknowledged.
     LeaveCompleted {

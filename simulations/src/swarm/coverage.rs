@@ -87,6 +87,8 @@ impl Coverage {
             Event::Join { outcome, .. } => self.count("join", join_word(outcome)),
             Event::GenerationRaised(_) => self.count("event", "generation-raised"),
             Event::LeaveCompleted { .. } => self.count("event", "leave-completed"),
+            Event::User(_) => self.count("event", "user"),
+            Event::UserMissed { .. } => self.count("event", "user-missed"),
             Event::MetadataSet(_) => self.count("event", "metadata-set"),
             Event::ClockSkew { .. } => self.count("event", "clock-skew"),
             Event::StartedOver { .. } => self.count("event", "started-over"),

@@ -79,7 +79,11 @@ fn write(queue: &Receiver<Event>, dropped: &AtomicU64) {
                 lasted,
             } => log_mistake(member, *status, *lasted),
             Event::ClockSkew { seconds, wrong } => log_skew(*seconds, *wrong),
-            Event::MetadataSet(_) | Event::ProbeAnswered(_) | Event::Late(_) => {}
+            Event::User(_)
+            | Event::UserMissed { .. }
+            | Event::MetadataSet(_)
+            | Event::ProbeAnswered(_)
+            | Event::Late(_) => {}
         }
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {

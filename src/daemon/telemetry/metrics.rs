@@ -133,6 +133,8 @@ impl Metrics {
             }
             Event::Join { .. }
             | Event::GenerationRaised(_)
+            | Event::User(_)
+            | Event::UserMissed { .. }
             | Event::MetadataSet(_)
             | Event::StartedOver { .. }
             | Event::LeaveCompleted { .. }

@@ -66,7 +66,9 @@ impl Driver {
                 let what = Logged::Member(event.clone());
                 self.events.append(SystemTime::now(), what);
             }
-            Event::MetadataSet(_)
+            Event::User(_)
+            | Event::UserMissed { .. }
+            | Event::MetadataSet(_)
             | Event::StartedOver { .. }
             | Event::ProbeAnswered(_)
             | Event::Late(_)
