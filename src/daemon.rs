@@ -3,6 +3,7 @@
 mod event;
 mod evidence;
 pub mod http;
+pub mod outbox;
 pub mod ready;
 pub mod settings;
 mod signals;

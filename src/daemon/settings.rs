@@ -16,6 +16,7 @@ mod given;
 mod keys;
 mod render;
 mod suggest;
+mod targets;
 mod values;
 
 use std::ffi::OsString;
@@ -26,6 +27,8 @@ use std::time::Duration;
 use crate::member::{NodeName, Service, Tags};
 use crate::node::DEFAULT_GOSSIP_PORT;
 use crate::protocol::Config;
+
+use super::outbox::Target;
 
 pub use choices::{HttpWrites, LogFormat, Profile};
 pub use error::SettingsError;
@@ -71,6 +74,8 @@ pub struct Settings {
     pub log_level: String,
     /// How long leaving may take. At most 10 minutes.
     pub leave_timeout: Duration,
+    /// Who is told of events.
+    pub targets: Vec<Target>,
     /// Parameters of the protocol core.
     pub protocol: Config,
 }
@@ -94,6 +99,7 @@ impl Settings {
             log_format: LogFormat::Auto,
             log_level: "info".into(),
             leave_timeout: Duration::from_secs(5),
+            targets: Vec::new(),
             protocol: profile.config(),
         }
     }

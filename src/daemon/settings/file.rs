@@ -11,6 +11,7 @@ use super::error::{Place, SettingsError};
 use super::given::{Given, Value};
 use super::keys::{self, Key, Kind};
 use super::suggest;
+use super::targets;
 
 /// Reads the file at `path`. Its values are checked one by one, in the order of their lines.
 pub(super) fn read(path: &Path) -> Result<Given, SettingsError> {
@@ -37,6 +38,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Given, SettingsError> {
     let mut given = Given::default();
     for (name, value) in entries {
         let place = file.place(name.span());
+        if targets::describes(name.get_ref()) {
+            let source = targets::Source {
+                kind: name.get_ref(),
+                place: |span| file.place(span),
+            };
+            source.read(value, &mut given.targets)?;
+            continue;
+        }
         let key = find(name.get_ref()).map_err(|problem| SettingsError::at(&place, problem))?;
         file.add(&mut given, key, value)?;
     }

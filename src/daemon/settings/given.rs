@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::{Place, SettingsError};
 use super::keys::{self, Key};
-use super::{Profile, Settings};
+use super::{Profile, Settings, Target};
 
 /// One value as it was written.
 #[derive(Clone, Debug)]
@@ -17,7 +17,11 @@ pub(super) struct Value {
 
 /// Values by the name of their key; each has passed its key's own check.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given(BTreeMap<&'static str, Vec<Value>>);
+pub(super) struct Given {
+    values: BTreeMap<&'static str, Vec<Value>>,
+    /// Who is told of events; only a file says so.
+    pub(super) targets: Vec<Target>,
+}
 
 impl Given {
     /// Adds a value of `key`.
@@ -27,29 +31,29 @@ impl Given {
     pub fn add(&mut self, key: &'static Key, value: Value) -> Result<(), SettingsError> {
         key.check(&value.text)
             .map_err(|reason| SettingsError::value(&value.place, key, &value.text, &reason))?;
-        self.0.entry(key.name).or_default().push(value);
+        self.values.entry(key.name).or_default().push(value);
         Ok(())
     }
 
     /// Notes that `key` was given without any value: an empty list.
     pub fn add_empty(&mut self, key: &'static Key) {
-        self.0.entry(key.name).or_default();
+        self.values.entry(key.name).or_default();
     }
 
     /// These values, except where `stronger` has the key.
     pub fn overridden_by(mut self, stronger: Given) -> Given {
-        self.0.extend(stronger.0);
+        self.values.extend(stronger.values);
         self
     }
 
     /// The first value of the key named `name`.
     pub fn first(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)?.first()
+        self.values.get(name)?.first()
     }
 
     /// The last value of the key named `name`.
     pub fn last(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)?.last()
+        self.values.get(name)?.last()
     }
 
     /// Settings with these values. The table's order puts the profile before what it presets.
@@ -64,11 +68,12 @@ impl Given {
     pub fn apply_except(&self, skipped: Option<&str>) -> Result<Settings, SettingsError> {
         let mut settings = Settings::preset(Profile::Lan);
         for key in keys::all().filter(|key| Some(key.name) != skipped) {
-            for Value { text, place } in self.0.get(key.name).into_iter().flatten() {
+            for Value { text, place } in self.values.get(key.name).into_iter().flatten() {
                 (key.set)(&mut settings, text)
                     .map_err(|reason| SettingsError::value(place, key, text, &reason))?;
             }
         }
+        settings.targets.clone_from(&self.targets);
         Ok(settings)
     }
 }

@@ -3,6 +3,7 @@
 use super::Profile;
 use super::file::in_toml;
 use super::keys::{self, Key, Kind};
+use super::targets;
 
 const HEAD: &str = "\
 # Settings of the rumord agent, at their defaults: profile lan, one data centre.
@@ -25,7 +26,7 @@ pub fn default_file() -> String {
         }
         text += &entry(key);
     }
-    text
+    text + targets::EXAMPLE
 }
 
 fn entry(key: &Key) -> String {
