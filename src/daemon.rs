@@ -1,5 +1,6 @@
 //! The agent: one node with its HTTP API, log and metrics, from start to orderly end.
 
+mod digest;
 mod event;
 mod evidence;
 pub mod http;
@@ -103,10 +104,11 @@ pub async fn run(settings: Settings, stdin: StdinRole) -> Result<(), RunError> {
     let _log = telemetry::init_logging(settings.log_format, &settings.log_level)?;
     check_writes(&settings)?;
     let store = open_store(&settings)?;
-    let options = options(&settings, store.as_ref())?;
+    let options = options(&settings, &store);
     let listener = bind_http(settings.http).await?;
     let telemetry = Arc::new(Telemetry::start().map_err(RunError::System)?);
     let metrics = telemetry.metrics();
+    store.count_in(&metrics);
     let node = node::start(Options {
         observer: telemetry,
         ..options
@@ -115,6 +117,7 @@ pub async fn run(settings: Settings, stdin: StdinRole) -> Result<(), RunError> {
     tokio::spawn(telemetry::upkeep(metrics.clone()));
     let state = |address| State {
         node: Arc::new(node.clone()),
+        store: Arc::clone(&store),
         metrics,
         writes: Writes::decide(settings.http_writes, address),
     };
@@ -125,9 +128,7 @@ pub async fn run(settings: Settings, stdin: StdinRole) -> Result<(), RunError> {
     if let Some(server) = server {
         server.stop().await;
     }
-    if let Some(store) = store {
-        store.close();
-    }
+    store.close();
     outcome
 }
 
@@ -184,18 +185,9 @@ async fn bind_http(
     Ok(Some((listener, bound)))
 }
 
-/// Everything of the node but its observer. Without a store the generation comes from the clock,
-/// and the node id is random.
-fn options(settings: &Settings, store: Option<&Arc<SqliteStore>>) -> Result<Options, RunError> {
-    let name = settings.name.clone();
-    let identified = match store {
-        Some(store) => Options {
-            store: Arc::clone(store) as Arc<dyn Store>,
-            ..Options::new(name, store.generation(), store.node_id())
-        },
-        None => Options::new(name, Generation(unix_seconds()), NodeId(random()?)),
-    };
-    Ok(Options {
+/// Everything of the node but its observer.
+fn options(settings: &Settings, store: &Arc<SqliteStore>) -> Options {
+    Options {
         cluster: settings.cluster.clone(),
         bind: settings.bind,
         advertise: settings.advertise,
@@ -204,18 +196,21 @@ fn options(settings: &Settings, store: Option<&Arc<SqliteStore>>) -> Result<Opti
         services: settings.services.clone(),
         config: settings.protocol.clone(),
         leave_timeout: settings.leave_timeout,
-        ..identified
-    })
+        store: Arc::clone(store) as Arc<dyn Store>,
+        ..Options::new(settings.name.clone(), store.generation(), store.node_id())
+    }
 }
 
-/// The store in the data directory, if there is one.
-fn open_store(settings: &Settings) -> Result<Option<Arc<SqliteStore>>, RunError> {
-    let Some(dir) = &settings.data_dir else {
-        return Ok(None);
-    };
+/// The store in the data directory. Without one it is in memory, the generation comes from the
+/// clock, and the node id is random.
+fn open_store(settings: &Settings) -> Result<Arc<SqliteStore>, RunError> {
+    let (cluster, now) = (&settings.cluster, unix_seconds());
     let random = random()?;
-    let store = SqliteStore::open(dir, &settings.cluster, unix_seconds(), || random)?;
-    Ok(Some(Arc::new(store)))
+    let store = match &settings.data_dir {
+        Some(dir) => SqliteStore::open(dir, cluster, now, || random)?,
+        None => SqliteStore::in_memory(cluster, Generation(now), NodeId(random))?,
+    };
+    Ok(Arc::new(store))
 }
 
 fn unix_seconds() -> u64 {

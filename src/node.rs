@@ -5,12 +5,15 @@
 //! it fires timers, and the clock, not the sleep, decides whether a deadline has come.
 
 mod advertise;
+mod backlog;
 mod clock;
 mod driver;
 mod event_log;
 mod handle;
 mod inbound;
 mod joins;
+mod marks;
+mod memory_store;
 mod options;
 mod outbound;
 mod publish;
@@ -28,17 +31,24 @@ use tokio::sync::{mpsc, watch};
 
 use crate::protocol::{self, Bootstrap, Identity, Input, NodeError, Outbox};
 
+pub use backlog::{BACKLOG_BYTES_MAX, BACKLOG_EVENTS_MAX, Backlog, Place};
 pub use event_log::{
-    EVENT_AGE_MAX, EVENTS_MAX, EventLog, IDS_PER_GENERATION, LogEntry, Logged, Lookup, Page, Reset,
+    EVENT_AGE_MAX, EVENT_BYTES_MAX, EVENTS_MAX, EventLog, IDS_PER_GENERATION, KeyConflict,
+    LogEntry, Logged, Lookup, Page, Reservation, Reset,
 };
 pub use handle::{
     DescribeError, Described, Expected, JoinResult, LeaveReport, MetadataVersion, Node,
-    ResolveError, Stopped,
+    PublishError, ResolveError, Stopped,
 };
+pub use marks::{MARK_GENERATIONS_MAX, Marks};
+pub use memory_store::MemoryStore;
 pub use options::{DEFAULT_GOSSIP_PORT, Observer, Options, StartError};
 pub use quality::{Mistake, Quality};
 pub use snapshot::{Explained, MemberView, NodeView, Readiness, Snapshot, UnreachedView};
-pub use store::{Kept, MemoryStore, Remembered, Restored, Store, StoreCondition};
+pub use store::{
+    AcceptError, Accepted, Arrival, Draft, Durable, Kept, Offer, Remembered, Restored, Store,
+    StoreCondition,
+};
 
 use clock::Clock;
 use driver::{Driver, Parts};
@@ -93,13 +103,23 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let members = store::remembered(&restored.members, clock.wall_now());
     // Nothing comes out of it before the first deadline.
     let mut outbox = Outbox::new();
+    let known = Input::RestoreEvents {
+        events: &restored.user_events,
+        marks: &restored.marks,
+    };
+    core.handle(now, known, &mut outbox);
     core.handle(now, Input::Remember { members: &members }, &mut outbox);
     let publisher = Publisher::new(&core, &options, bound, &clock);
     let events = EventLog::new(options.generation, restored.events, restored.next_event_id);
+    let (durable, made_durable) = mpsc::unbounded_channel();
     options.store.follow(Kept {
         events: events.clone(),
         snapshot: Arc::clone(publisher.slot()),
+        local: options.name.clone(),
+        generation: options.generation,
+        durable,
     });
+    let backlog = publisher.backlog().clone();
     let (commands, requests) = mpsc::channel(COMMANDS_MAX);
     let (changed, changes) = watch::channel(publisher.index());
     let node = Node {
@@ -108,6 +128,8 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         converged: publisher.converged(),
         commands,
         events: events.clone(),
+        store: Arc::clone(&options.store),
+        backlog: backlog.clone(),
     };
     let parts = Parts {
         core,
@@ -116,6 +138,8 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         publisher,
         changed,
         events,
+        durable: made_durable,
+        backlog,
     };
     let driver = Driver::new(parts, options);
     tokio::spawn(driver.run(requests));

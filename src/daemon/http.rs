@@ -12,14 +12,17 @@ mod filter;
 mod forget;
 mod guard;
 mod health;
+mod idempotency;
 mod maintenance;
 mod members;
 mod metadata;
 mod problem;
+mod publish;
 mod query;
 mod reachability;
 mod this_node;
 mod view;
+mod wanted;
 
 #[cfg(test)]
 pub(in crate::daemon) mod tests;
@@ -37,23 +40,29 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use self::body::{BODY_BYTES_MAX, METADATA_BODY_BYTES_MAX};
+use self::body::{BODY_BYTES_MAX, EVENT_BODY_BYTES_MAX, METADATA_BODY_BYTES_MAX};
 use self::connections::{Activity, Bounded, CONNECTIONS_MAX};
 use self::event_stream::STREAMS_MAX;
 use self::guard::{Hosts, admit, admit_write};
+use self::idempotency::{Once, Rule, once};
 use self::problem::Problem;
+use super::store::SqliteStore;
 use super::telemetry::Metrics;
-use crate::member::NodeName;
+use crate::member::{EventRef, NodeName};
 use crate::node::{
-    DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, Node, Snapshot, Stopped,
+    Backlog, DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, Node, Snapshot,
+    Stopped,
 };
-use crate::protocol::{Forgetting, MetadataChange};
+use crate::protocol::{DeliveryState, Forgetting, MetadataChange};
 
 pub(crate) use self::control::refusal;
 pub use self::guard::Writes;
 
 /// How long answers under way may take when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+const TAGS: &str = "/v1/self/tags";
+const SERVICE: &str = "/v1/self/services/{name}";
 
 const OPENAPI: &str = include_str!("http/openapi.json");
 
@@ -74,6 +83,10 @@ pub trait Membership: Send + Sync + 'static {
     ) -> Pending<Result<watch::Receiver<bool>, Stopped>>;
     /// The log of what happened.
     fn events(&self) -> EventLog;
+    /// What waits to be told.
+    fn backlog(&self) -> Backlog;
+    /// How far an event of this node has come; `None` for those of others.
+    fn delivery(&self, event: EventRef) -> Pending<Result<Option<DeliveryState>, Stopped>>;
     /// Contacts `addresses` and waits for every one's answer.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>>;
     /// Removes a member for good, and says how far that has come.
@@ -110,6 +123,15 @@ impl Membership for Node {
         Node::events(self).clone()
     }
 
+    fn backlog(&self) -> Backlog {
+        Node::backlog(self).clone()
+    }
+
+    fn delivery(&self, event: EventRef) -> Pending<Result<Option<DeliveryState>, Stopped>> {
+        let node = self.clone();
+        Box::pin(async move { node.delivery(event).await })
+    }
+
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
         let node = self.clone();
         Box::pin(async move { node.join(addresses).await })
@@ -140,6 +162,8 @@ impl Membership for Node {
 pub struct State {
     /// The node.
     pub node: Arc<dyn Membership>,
+    /// Where events and idempotency keys are kept.
+    pub store: Arc<SqliteStore>,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
     /// Whether anything may be changed.
@@ -150,6 +174,7 @@ pub struct State {
 #[derive(Clone)]
 struct App {
     node: Arc<dyn Membership>,
+    store: Arc<SqliteStore>,
     metrics: Arc<Metrics>,
     writes: Writes,
     hosts: Hosts,
@@ -187,6 +212,7 @@ async fn serve_on(
     let (stopper, stop) = watch::channel(());
     let app = App {
         node: state.node,
+        store: state.store,
         metrics: state.metrics,
         writes: state.writes,
         hosts: axum::serve::Listener::local_addr(&listener).map_or(Hosts::Loopback, Hosts::of),
@@ -214,44 +240,79 @@ async fn overtime(app: App) {
 
 /// Every route: method, path, handler. The API's description lists exactly these.
 fn routes(app: &App) -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
-    let change = |handler: MethodRouter<App>| {
-        handler.route_layer(from_fn_with_state(app.clone(), admit_write))
-    };
-    let large = || DefaultBodyLimit::max(METADATA_BODY_BYTES_MAX);
-    let put_tags = change(put(metadata::put_tags).layer(large()));
-    let put_service = change(put(metadata::put_service).layer(large()));
-    let service = "/v1/self/services/{name}";
+    let changing = Changing(app);
     vec![
         ("get", "/v1/members", get(members::list)),
         ("get", "/v1/members/{name}", get(members::one)),
         ("get", "/v1/members/{name}/explain", get(explain::show)),
-        ("get", "/v1/events", get(events::list)),
-        ("get", "/v1/events/{id}", get(events::one)),
         (
             "delete",
             "/v1/members/{name}",
-            change(delete(forget::forget)),
+            changing.small(delete(forget::forget)),
         ),
+        ("get", "/v1/events", get(events::list)),
+        ("post", "/v1/events", changing.event(post(publish::publish))),
+        ("get", "/v1/events/{id}", get(events::one)),
         ("get", "/v1/self", get(this_node::show)),
-        ("get", "/v1/self/tags", get(metadata::tags)),
-        ("put", "/v1/self/tags", put_tags),
-        ("put", service, put_service),
-        ("delete", service, change(delete(metadata::remove_service))),
-        ("post", "/v1/maintenance", change(post(maintenance::begin))),
+        ("get", TAGS, get(metadata::tags)),
+        ("put", TAGS, changing.large(put(metadata::put_tags))),
+        ("get", SERVICE, get(metadata::service)),
+        ("put", SERVICE, changing.large(put(metadata::put_service))),
+        (
+            "delete",
+            SERVICE,
+            changing.small(delete(metadata::remove_service)),
+        ),
+        (
+            "post",
+            "/v1/maintenance",
+            changing.small(post(maintenance::begin)),
+        ),
         (
             "delete",
             "/v1/maintenance",
-            change(delete(maintenance::end)),
+            changing.small(delete(maintenance::end)),
         ),
         ("get", "/v1/agreement", get(agreement::show)),
         ("get", "/v1/reachability", get(reachability::show)),
-        ("post", "/v1/join", change(post(control::join))),
-        ("post", "/v1/leave", change(post(control::leave))),
+        ("post", "/v1/join", changing.small(post(control::join))),
+        ("post", "/v1/leave", changing.small(post(control::leave))),
         ("get", "/livez", get(health::live)),
         ("get", "/readyz", get(health::ready)),
         ("get", "/metrics", get(metrics)),
         ("get", "/openapi.json", get(openapi)),
     ]
+}
+
+/// Makes the routes that change something: who may use them, how large their bodies may be, and
+/// that one with an idempotency key is worked on once.
+struct Changing<'a>(&'a App);
+
+impl Changing<'_> {
+    fn small(&self, route: MethodRouter<App>) -> MethodRouter<App> {
+        self.layered(route, Once::Leased, BODY_BYTES_MAX)
+    }
+
+    fn large(&self, route: MethodRouter<App>) -> MethodRouter<App> {
+        self.layered(route, Once::Leased, METADATA_BODY_BYTES_MAX)
+    }
+
+    fn event(&self, route: MethodRouter<App>) -> MethodRouter<App> {
+        self.layered(route, Once::Transacted, EVENT_BODY_BYTES_MAX)
+    }
+
+    fn layered(&self, route: MethodRouter<App>, how: Once, body_max: usize) -> MethodRouter<App> {
+        let app = self.0.clone();
+        let rule = Rule {
+            app: app.clone(),
+            once: how,
+            body_max,
+        };
+        route
+            .layer(DefaultBodyLimit::max(body_max))
+            .route_layer(from_fn_with_state(rule, once))
+            .route_layer(from_fn_with_state(app, admit_write))
+    }
 }
 
 fn router(app: App) -> Router {

@@ -1,48 +1,67 @@
-//! What an agent keeps across restarts, in one SQLite database in its data directory.
+//! What an agent keeps, in one SQLite database: across restarts in its data directory, or in memory
+//! where it has none.
 //!
 //! The generation must grow with every start, or the cluster takes the new process for an echo of
 //! the old one. It is therefore on disk before the first packet is sent. A lock, held for as long
 //! as the process lives, keeps two processes from being one member.
 //!
-//! Members and events are written by a thread of their own, in groups: nothing waits for the disk
-//! but a raised generation. While the disk fails, memory is the truth, and it is written out as
-//! soon as the disk takes it. A crash loses the last milliseconds of the log, and no id of it is
-//! given out twice: the log of the next run starts at its generation times 2^20.
+//! Members and events are written by a thread of their own, in groups: nothing of the protocol waits
+//! for the disk but a raised generation. While the disk fails, memory is the truth about members,
+//! and it is written out as soon as the disk takes it. A crash loses the last milliseconds of what
+//! happened to them, and no id of the log is given out twice: that of the next run starts at its
+//! generation times 2^20.
+//!
+//! What clients are told is durable before they are told it: an event, the answer under its
+//! idempotency key, and its place in the log are one transaction.
 
+mod batch;
 mod database;
+mod error;
+mod event_rows;
+mod inbox;
+mod key_rows;
+mod keys;
+mod parking;
 mod rows;
 mod writer;
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use thiserror::Error;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
 
+use super::telemetry::Metrics;
 use crate::member::{Generation, NodeId};
-use crate::node::{EventLog, Kept, Restored, Store, StoreCondition};
+use crate::node::{
+    AcceptError, Arrival, EventLog, Kept, Marks, Offer, Restored, Store, StoreCondition,
+};
 use crate::protocol::RELEASE_UNIX_SECONDS;
 
+pub use error::StoreError;
+pub use keys::{Answer, KEY_BYTES_MAX, KEYS_MAX, Keyed, Outcome, Post, Token, Verdict};
+
+use batch::{Task, Waiting};
+use inbox::{Request, Shared};
 use rows::Identity;
-use writer::{Progress, Request, Writer};
+use writer::{Medium, Writer};
 
 /// How far ahead of the clock a generation may be: what peers accept, one day.
 const GENERATION_LEAD_SECONDS_MAX: u64 = 24 * 3600;
-/// Requests that may wait for the writer: further ones that only wake it are not needed.
-const REQUESTS_MAX: usize = 64;
+/// Requests that may wait for the writer: further ones that only wake it are not needed, and others
+/// are turned away.
+const REQUESTS_MAX: usize = 4096;
 /// How long a raised generation, or the last write at the end, may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const LOCK_FILE: &str = "lock";
-
-/// Exit code of a bad configuration.
-const BAD_CONFIGURATION: u8 = 78;
 
 /// The store of this run. Its data directory stays locked until it is dropped.
 pub struct SqliteStore {
@@ -53,91 +72,10 @@ pub struct SqliteStore {
     writer: Option<JoinHandle<()>>,
     /// Whether the writer was given up waiting for.
     stuck: AtomicBool,
-    progress: Arc<Mutex<Progress>>,
+    shared: Arc<Shared>,
     /// The log that is kept, once there is one.
     events: OnceLock<EventLog>,
-    _lock: File,
-}
-
-/// Why there is no store. The operator's to repair; nothing in the directory was changed, except
-/// that the directory and its lock file may have been created.
-#[derive(Debug, Error)]
-pub enum StoreError {
-    /// The directory cannot be had.
-    #[error("{}: cannot be made a data directory ({source}); check --data-dir", dir.display())]
-    Directory {
-        /// What --data-dir names.
-        dir: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Another process uses the directory.
-    #[error(
-        "{}: another rumord runs on this data directory; stop it, or give this one its own \
-         --data-dir",
-        dir.display()
-    )]
-    InUse {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// The database cannot be read or written.
-    #[error(
-        "{}: cannot be read or written ({reason}); check permissions and free space",
-        path.display()
-    )]
-    File {
-        /// The database.
-        path: PathBuf,
-        /// What the system or SQLite said.
-        reason: String,
-    },
-    /// The file is a database of something else.
-    #[error(
-        "{}: is a database, but none of rumord; move it away, or name another --data-dir",
-        path.display()
-    )]
-    Foreign {
-        /// The database.
-        path: PathBuf,
-    },
-    /// A later version wrote the file.
-    #[error(
-        "{}: was written by a later rumord (schema {found}, this one knows {known}); run that \
-         one, or move the file away to start as a new node",
-        path.display()
-    )]
-    Newer {
-        /// The database.
-        path: PathBuf,
-        /// Its schema.
-        found: u32,
-        /// The newest schema known here.
-        known: u32,
-    },
-    /// The clock was once far ahead, or is now far behind.
-    #[error(
-        "{}: generation {generation} is {ahead_days} days ahead of the clock, and peers would \
-         refuse it; set the clock right, or remove the file and accept that peers that remember \
-         this name may refuse it until then",
-        path.display()
-    )]
-    Poisoned {
-        /// The database.
-        path: PathBuf,
-        /// The generation it holds.
-        generation: u64,
-        /// How many days it is ahead, rounded down.
-        ahead_days: u64,
-    },
-}
-
-impl StoreError {
-    /// The process's exit code: bad configuration.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        BAD_CONFIGURATION
-    }
+    _lock: Option<File>,
 }
 
 impl SqliteStore {
@@ -184,27 +122,138 @@ impl SqliteStore {
             }
         };
         rows::begin_run(&mut connection, &identity).map_err(failed)?;
-        let progress = Arc::default();
+        let medium = Medium::File(path.clone());
+        Self::start(medium, connection, identity, restored, Some(lock)).map_err(failed)
+    }
+
+    /// A store of an agent without a data directory: nothing outlives the process.
+    ///
+    /// # Errors
+    /// The system gave no memory or no thread.
+    pub fn in_memory(
+        cluster: &str,
+        generation: Generation,
+        node_id: NodeId,
+    ) -> Result<Self, StoreError> {
+        let identity = Identity {
+            cluster: cluster.into(),
+            node_id: node_id.0,
+            generation: generation.0,
+        };
+        let start = || {
+            let connection = database::create_in_memory(&identity)?;
+            let restored = Restored::default();
+            Self::start(Medium::Memory, connection, identity.clone(), restored, None)
+        };
+        start().map_err(|error: rusqlite::Error| StoreError::Memory(error.to_string()))
+    }
+
+    fn start(
+        medium: Medium,
+        connection: Connection,
+        identity: Identity,
+        restored: Restored,
+        lock: Option<File>,
+    ) -> rusqlite::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let (node_id, generation) = (identity.node_id, identity.generation);
         let (requests, received) = sync_channel(REQUESTS_MAX);
-        let writer = Writer::new(path, connection, identity.clone(), Arc::clone(&progress));
+        let marks = Marks::of(&restored.marks);
+        let writer = Writer::new(medium, connection, identity, marks, Arc::clone(&shared))?;
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || writer.run(&received))
-            .map_err(|source| StoreError::Directory {
-                dir: dir.into(),
-                source,
-            })?;
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         Ok(SqliteStore {
-            node_id: NodeId(identity.node_id),
+            node_id: NodeId(node_id),
             generation: Generation(generation),
             restored: Mutex::new(restored),
             requests: Some(requests),
             writer: Some(thread),
             stuck: AtomicBool::new(false),
-            progress,
+            shared,
             events: OnceLock::new(),
             _lock: lock,
         })
+    }
+
+    /// Has commits, and events of clients, counted in `metrics` from now on.
+    pub fn count_in(&self, metrics: &Arc<Metrics>) {
+        // Whoever came first stays.
+        let _ = self.shared.metrics.set(Arc::clone(metrics));
+    }
+
+    /// Takes an event of a client, under a key or without one.
+    pub async fn post(&self, post: Post) -> Outcome {
+        let (reply, answer) = oneshot::channel();
+        let task = Task::Post(post);
+        if self.hand_over(task, Waiting::Outcome(reply)).is_err() {
+            return Outcome::Full;
+        }
+        answer.await.unwrap_or_else(|_| ended())
+    }
+
+    /// Takes a key for a request, so that the caller works on it, or says what has become of it.
+    /// Waits up to `patience` while somebody else works on it.
+    pub async fn begin(&self, keyed: Keyed, patience: Duration) -> Outcome {
+        self.begin_for(keyed, key_rows::LEASE, patience).await
+    }
+
+    async fn begin_for(&self, keyed: Keyed, lease: Duration, patience: Duration) -> Outcome {
+        let task = Task::Begin {
+            keyed: keyed.clone(),
+            lease,
+        };
+        let (reply, mut answer) = oneshot::channel();
+        if self
+            .hand_over(task, Waiting::Begin(keyed, lease, reply))
+            .is_err()
+        {
+            return Outcome::Full;
+        }
+        match tokio::time::timeout(patience, &mut answer).await {
+            Ok(answered) => answered.unwrap_or_else(|_| ended()),
+            Err(_) => {
+                // What was said in this moment counts.
+                answer.close();
+                answer.try_recv().unwrap_or(Outcome::Running)
+            }
+        }
+    }
+
+    /// Remembers the answer to a request. False when it is in other hands by now, or cannot be
+    /// written.
+    pub async fn complete(&self, keyed: Keyed, token: Token, answer: Answer) -> bool {
+        self.settle(Task::Complete {
+            keyed,
+            token,
+            answer,
+        })
+        .await
+    }
+
+    /// Forgets a request that had no effect, so that a repeat is worked on. False as above.
+    pub async fn abandon(&self, keyed: Keyed, token: Token) -> bool {
+        self.settle(Task::Abandon { keyed, token }).await
+    }
+
+    async fn settle(&self, task: Task) -> bool {
+        let (reply, answer) = oneshot::channel();
+        self.hand_over(task, Waiting::Done(reply)).is_ok() && answer.await.unwrap_or(false)
+    }
+
+    /// Gives the writer something to do, unless too much waits.
+    fn hand_over(&self, task: Task, waiting: Waiting) -> Result<(), Waiting> {
+        let request = Request::Task(Box::new(task), waiting);
+        let sent = self
+            .requests
+            .as_ref()
+            .map(|requests| requests.try_send(request));
+        match sent {
+            Some(Err(TrySendError::Full(Request::Task(_, waiting)))) => Err(waiting),
+            // Dropped, who waits learns that the writer has ended.
+            _ => Ok(()),
+        }
     }
 
     /// Tells a restart of this node from a stranger with its name.
@@ -231,10 +280,6 @@ impl SqliteStore {
         }
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// False when the writer has ended.
     fn request(&self, request: Request) -> bool {
         let requests = self.requests.as_ref();
@@ -251,10 +296,13 @@ impl Store for SqliteStore {
     fn follow(&self, kept: Kept) {
         // A writer that has ended keeps nothing.
         let written = kept.events.head();
-        self.progress().written = written;
+        self.shared.progress().written = written;
         // A second log would be none of this run.
         let _ = self.events.set(kept.events.clone());
-        let _ = self.request(Request::Follow { kept, written });
+        let _ = self.request(Request::Follow {
+            kept: Box::new(kept),
+            written,
+        });
     }
 
     fn wake(&self) {
@@ -263,6 +311,24 @@ impl Store for SqliteStore {
             .requests
             .as_ref()
             .map(|requests| requests.try_send(Request::Wake));
+    }
+
+    fn accept(&self, offer: Offer) {
+        let Offer {
+            draft,
+            place,
+            reply,
+        } = offer;
+        let task = Task::Accept { draft, place };
+        if let Err(Waiting::Accept(reply)) = self.hand_over(task, Waiting::Accept(reply)) {
+            // An error means that the caller has gone.
+            let _ = reply.send(Err(AcceptError::Busy));
+        }
+    }
+
+    fn receive(&self, arrivals: Vec<Arrival>) {
+        self.shared.leave(arrivals);
+        self.wake();
     }
 
     /// Never lowers what is stored.
@@ -284,12 +350,14 @@ impl Store for SqliteStore {
     }
 
     fn condition(&self) -> StoreCondition {
-        let progress = self.progress();
+        let progress = self.shared.progress();
         let head = self.events.get().map_or(0, EventLog::head);
         StoreCondition {
             failure: progress.failure.clone(),
             failures: progress.failures,
             unsaved_events: head.saturating_sub(progress.written),
+            unsaved_arrivals: self.shared.count_arrivals(),
+            keys: progress.keys,
         }
     }
 }
@@ -306,6 +374,10 @@ impl Drop for SqliteStore {
     }
 }
 
+fn ended() -> Outcome {
+    Outcome::Failed("its writer has ended".into())
+}
+
 /// What was restored if it is of this `cluster`; otherwise only where its log ended.
 fn of_cluster(restored: Restored, stored: &str, cluster: &str) -> Restored {
     if stored == cluster {
@@ -319,9 +391,8 @@ fn of_cluster(restored: Restored, stored: &str, cluster: &str) -> Restored {
         "the data directory is of another cluster: its members and events are dropped"
     );
     Restored {
-        members: Vec::new(),
-        events: Vec::new(),
         next_event_id: restored.next_event_id,
+        ..Restored::default()
     }
 }
 

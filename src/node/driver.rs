@@ -1,6 +1,7 @@
 //! The event loop: one task that owns the core and feeds it.
 
 mod describing;
+mod eventing;
 mod flushing;
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Sleep, sleep};
 
+use super::backlog::Backlog;
 use super::clock::{Clock, WallClock};
 use super::event_log::EventLog;
 use super::handle::{Command, LeaveReport};
@@ -24,7 +26,7 @@ use super::options::{Observer, Options};
 use super::publish::Publisher;
 use super::resolve::Family;
 use super::sockets::{Sockets, drop_waiting};
-use super::store::Store;
+use super::store::{Arrival, Durable, Store};
 use crate::protocol::{Input, Node, Outbox, StreamId};
 use crate::time::Instant;
 
@@ -49,6 +51,7 @@ enum Wake {
     Readable,
     Stream(StreamInput),
     Lookup(Lookup),
+    Durable(Durable),
     Timer,
 }
 
@@ -60,6 +63,8 @@ pub(super) struct Parts {
     pub(super) publisher: Publisher,
     pub(super) changed: watch::Sender<u64>,
     pub(super) events: EventLog,
+    pub(super) durable: mpsc::UnboundedReceiver<Durable>,
+    pub(super) backlog: Backlog,
 }
 
 /// Owns the core, its sockets and its clock.
@@ -81,6 +86,11 @@ pub(super) struct Driver {
     observer: Arc<dyn Observer>,
     store: Arc<dyn Store>,
     events: EventLog,
+    /// What the store has made durable.
+    durable: mpsc::UnboundedReceiver<Durable>,
+    backlog: Backlog,
+    /// What one step of the core has brought from others, for the store.
+    arrivals: Vec<Arrival>,
     leave_timeout: Duration,
     leaving: Vec<oneshot::Sender<LeaveReport>>,
     /// Told once what they changed is published.
@@ -99,6 +109,8 @@ impl Driver {
             publisher,
             changed,
             events,
+            durable,
+            backlog,
         } = parts;
         let (stream_sender, streams) = mpsc::channel(STREAM_INPUTS_MAX);
         let acceptor = tokio::spawn(inbound::serve(sockets.tcp, stream_sender.clone()));
@@ -125,6 +137,9 @@ impl Driver {
             observer: options.observer,
             store: options.store,
             events,
+            durable,
+            backlog,
+            arrivals: Vec::new(),
             leave_timeout: options.leave_timeout,
             leaving: Vec::new(),
             described: Vec::new(),
@@ -150,6 +165,7 @@ impl Driver {
             // What has been received goes before timers, whatever woke the loop.
             self.receive_batch();
             self.take_stream_batch();
+            self.take_durable_batch();
         }
     }
 
@@ -202,6 +218,7 @@ impl Driver {
             _ = self.udp.readable() => Wake::Readable,
             Some(input) = self.streams.recv() => Wake::Stream(input),
             Some(lookup) = self.lookups.recv() => Wake::Lookup(lookup),
+            Some(durable) = self.durable.recv() => Wake::Durable(durable),
             () = sleep => Wake::Timer,
             else => pending().await,
         }
@@ -221,6 +238,7 @@ impl Driver {
             Wake::Command(None) => self.stopped = true,
             Wake::Stream(input) => self.on_stream_input(input),
             Wake::Lookup(lookup) => self.on_lookup(lookup),
+            Wake::Durable(durable) => self.on_durable(durable),
             Wake::Readable | Wake::Timer => {}
         }
     }
@@ -238,6 +256,10 @@ impl Driver {
                 self.core.handle(self.clock.now(), input, &mut self.outbox);
                 // An error means that the caller has gone.
                 let _ = reply.send(self.core.forgetting(&name));
+            }
+            Command::Delivery { event, reply } => {
+                // An error means that the caller has gone.
+                let _ = reply.send(self.core.delivery(&event));
             }
             Command::AwaitAgreement { length, pause } => {
                 let input = Input::AwaitAgreement { length, pause };

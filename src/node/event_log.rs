@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
-use crate::member::Generation;
+use crate::member::{Generation, NodeName, UserEvent};
 use crate::protocol::MemberEvent;
 
 /// Most entries kept; the oldest make room.
 pub const EVENTS_MAX: usize = 16_384;
+/// Most bytes of payloads kept; the oldest entries make room.
+pub const EVENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How long an entry is kept.
 pub const EVENT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Without an older log ids start at the generation times this, and so does the log of a process
@@ -35,6 +37,38 @@ pub struct LogEntry {
 pub enum Logged {
     /// A change of the member table.
     Member(MemberEvent),
+    /// An event that a client sent, through this node or another.
+    User(Arc<UserEvent>),
+    /// Two events under one key say different things, and this node logged the one that does not
+    /// count.
+    Conflict(KeyConflict),
+}
+
+/// One key, two events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyConflict {
+    /// The one that counts.
+    pub event: Arc<UserEvent>,
+    /// The number of the other one in this log.
+    pub overruled: u64,
+    /// Who took the other one from its client.
+    pub origin: NodeName,
+    /// In which life.
+    pub generation: Generation,
+    /// As which number.
+    pub sequence: u64,
+}
+
+impl Logged {
+    /// What of it counts against [`EVENT_BYTES_MAX`].
+    fn payload_bytes(&self) -> usize {
+        match self {
+            Logged::Member(_) => 0,
+            Logged::User(event) | Logged::Conflict(KeyConflict { event, .. }) => {
+                event.payload.len()
+            }
+        }
+    }
 }
 
 /// Why a reader cannot go on exactly where it stopped.
@@ -85,6 +119,25 @@ struct Ring {
     /// Sorted by id; ids may be missing where a crash lost them.
     entries: VecDeque<Arc<LogEntry>>,
     head: u64,
+    /// Of the payloads of `entries`.
+    bytes: usize,
+    /// What came while the next numbers were reserved.
+    aside: Option<Aside>,
+}
+
+#[derive(Debug, Default)]
+struct Aside {
+    waiting: VecDeque<(SystemTime, Logged)>,
+    /// Older ones that would have left the log by now.
+    lost: u64,
+}
+
+/// The next numbers of a log, held back for entries that are being made durable: whatever else
+/// happens meanwhile is numbered after them. Dropped, it gives the numbers back.
+#[derive(Debug)]
+pub struct Reservation {
+    log: EventLog,
+    first: u64,
 }
 
 impl EventLog {
@@ -95,27 +148,67 @@ impl EventLog {
         let first = generation.0.saturating_mul(IDS_PER_GENERATION) + 1;
         let after_held = held.last().map_or(0, |entry| entry.id + 1);
         let head = next.unwrap_or(first).max(after_held).max(1) - 1;
-        let surplus = held.len().saturating_sub(EVENTS_MAX);
-        let entries = held.into_iter().skip(surplus).map(Arc::new).collect();
+        let mut ring = Ring {
+            entries: VecDeque::new(),
+            head,
+            bytes: 0,
+            aside: None,
+        };
+        held.into_iter().for_each(|entry| ring.push(entry));
         EventLog(Arc::new(Shared {
-            ring: Mutex::new(Ring { entries, head }),
+            ring: Mutex::new(ring),
             head: watch::channel(head).0,
         }))
     }
 
-    /// Adds what happened at `time`, and returns its id.
-    pub fn append(&self, time: SystemTime, what: Logged) -> u64 {
+    /// Adds what happened at `time`, and returns its id; none yet while the next ids are reserved.
+    pub fn append(&self, time: SystemTime, what: Logged) -> Option<u64> {
         let mut ring = self.ring();
-        ring.head += 1;
-        let id = ring.head;
-        if ring.entries.len() >= EVENTS_MAX {
-            ring.entries.pop_front();
+        if let Some(aside) = &mut ring.aside {
+            aside.keep(time, what);
+            return None;
         }
-        ring.entries
-            .push_back(Arc::new(LogEntry { id, time, what }));
-        // Under the lock, so that the head that readers wait for never goes backwards.
-        self.0.head.send_replace(id);
-        id
+        let id = ring.number(time, what);
+        self.tell(&ring);
+        Some(id)
+    }
+
+    /// Holds back the next ids; `None` while they are held back already.
+    #[must_use]
+    pub fn reserve(&self) -> Option<Reservation> {
+        let mut ring = self.ring();
+        if ring.aside.is_some() {
+            return None;
+        }
+        ring.aside = Some(Aside::default());
+        Some(Reservation {
+            log: self.clone(),
+            first: ring.head + 1,
+        })
+    }
+
+    fn settle(&self, entries: Vec<(SystemTime, Logged)>) {
+        let mut ring = self.ring();
+        let Some(aside) = ring.aside.take() else {
+            return;
+        };
+        for (time, what) in entries {
+            ring.number(time, what);
+        }
+        ring.head += aside.lost;
+        for (time, what) in aside.waiting {
+            ring.number(time, what);
+        }
+        self.tell(&ring);
+    }
+
+    /// Under the lock, so that the head that readers wait for never goes backwards.
+    fn tell(&self, ring: &Ring) {
+        self.0.head.send_if_modified(|head| {
+            let grown = *head != ring.head;
+            *head = ring.head;
+            grown
+        });
     }
 
     /// Drops what is older than its time at `now`.
@@ -126,7 +219,7 @@ impl EventLog {
             age.is_ok_and(|age| age > EVENT_AGE_MAX)
         };
         while ring.entries.front().is_some_and(old) {
-            ring.entries.pop_front();
+            ring.drop_oldest();
         }
     }
 
@@ -197,104 +290,59 @@ impl EventLog {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::member::{Incarnation, Status};
-    use crate::protocol::EventKind;
-
-    fn up() -> Logged {
-        Logged::Member(MemberEvent {
-            kind: EventKind::MemberUp,
-            member: "n1".parse().expect("valid"),
-            address: None,
-            rival: None,
-            generation: Generation(7),
-            incarnation: Incarnation(0),
-            from: None,
-            to: Status::Alive,
-            evidence: None,
-        })
+impl Ring {
+    fn number(&mut self, time: SystemTime, what: Logged) -> u64 {
+        self.head += 1;
+        let id = self.head;
+        self.push(LogEntry { id, time, what });
+        id
     }
 
-    fn entry(id: u64) -> LogEntry {
-        LogEntry {
-            id,
-            time: SystemTime::UNIX_EPOCH,
-            what: up(),
+    fn push(&mut self, entry: LogEntry) {
+        self.bytes += entry.what.payload_bytes();
+        self.entries.push_back(Arc::new(entry));
+        while self.entries.len() > EVENTS_MAX || self.bytes > EVENT_BYTES_MAX {
+            self.drop_oldest();
         }
     }
 
-    fn ids(page: &Page) -> Vec<u64> {
-        page.entries.iter().map(|entry| entry.id).collect()
-    }
-
-    #[test]
-    fn ids_grow_by_one_from_the_generation_on() {
-        let log = EventLog::new(Generation(3), Vec::new(), None);
-        let base = 3 << 20;
-        assert_eq!((log.head(), log.oldest()), (base, base + 1));
-        let page = log.read(0, 10);
-        assert_eq!((ids(&page), page.next, page.reset), (vec![], base, None));
-        for n in 1..=3 {
-            assert_eq!(log.append(SystemTime::now(), up()), base + n);
+    fn drop_oldest(&mut self) {
+        if let Some(entry) = self.entries.pop_front() {
+            self.bytes -= entry.what.payload_bytes();
         }
-        let page = log.read(base + 1, 1);
-        assert_eq!((ids(&page), page.next), (vec![base + 2], base + 2));
-        assert_eq!(ids(&log.read(0, 10)).len(), 3);
-        assert_eq!(log.read(0, 0).next, base);
-        assert_eq!(log.read(base + 3, 10).next, base + 3);
-    }
-
-    #[test]
-    fn a_restart_goes_on_and_a_crash_leaves_a_gap_that_is_told() {
-        let held = || vec![entry(5), entry(6)];
-        let clean = EventLog::new(Generation(1), held(), Some(7));
-        assert_eq!(clean.append(SystemTime::now(), up()), 7);
-        assert_eq!(clean.read(6, 10).reset, None);
-        let crashed = EventLog::new(Generation(1), held(), None);
-        let id = crashed.append(SystemTime::now(), up());
-        assert_eq!(id, (1 << 20) + 1);
-        let page = crashed.read(6, 10);
-        assert_eq!((ids(&page), page.reset), (vec![id], Some(Reset::Gap)));
-        assert_eq!(crashed.get(7), Lookup::Gone);
-        assert_eq!(crashed.get(id + 1), Lookup::Unknown);
-        assert_eq!(crashed.read(5, 1).reset, None);
-        // Never backwards, whatever is claimed.
-        let lied = EventLog::new(Generation(0), held(), Some(2));
-        assert_eq!(lied.append(SystemTime::now(), up()), 7);
-    }
-
-    #[test]
-    fn a_cursor_of_another_log_is_reset_to_the_oldest() {
-        let log = EventLog::new(Generation(0), vec![entry(4)], None);
-        let page = log.read(99, 10);
-        assert_eq!(
-            (ids(&page), page.reset, page.next),
-            (vec![4], Some(Reset::Ahead), 4)
-        );
-    }
-
-    #[test]
-    fn the_log_is_bounded_by_number_and_age() {
-        let log = EventLog::new(Generation(0), Vec::new(), None);
-        for _ in 0..EVENTS_MAX + 10 {
-            log.append(SystemTime::UNIX_EPOCH, up());
-        }
-        assert_eq!(log.oldest(), 11);
-        let page = log.read(3, 1);
-        assert_eq!((ids(&page), page.reset), (vec![11], Some(Reset::Gap)));
-        assert_eq!(log.get(3), Lookup::Gone);
-        log.expire(SystemTime::UNIX_EPOCH + EVENT_AGE_MAX);
-        assert_eq!(log.oldest(), 11);
-        log.expire(SystemTime::UNIX_EPOCH + EVENT_AGE_MAX + Duration::from_secs(1));
-        let page = log.read(12, 10);
-        let end = EVENTS_MAX as u64 + 10;
-        assert_eq!(
-            (ids(&page), page.reset, page.next),
-            (vec![], Some(Reset::Gap), end)
-        );
-        assert_eq!(log.oldest(), end + 1);
-        assert_eq!(log.read(end, 10).reset, None);
     }
 }
+
+impl Aside {
+    fn keep(&mut self, time: SystemTime, what: Logged) {
+        if self.waiting.len() >= EVENTS_MAX {
+            self.waiting.pop_front();
+            self.lost += 1;
+        }
+        self.waiting.push_back((time, what));
+    }
+}
+
+impl Reservation {
+    /// The first of the ids.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Adds `entries`, which are durable now, from [`Reservation::first`] on, and behind them what
+    /// came meanwhile.
+    pub fn fill(self, entries: Vec<(SystemTime, Logged)>) {
+        self.log.settle(entries);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // Nothing is left to settle once it was filled.
+        self.log.settle(Vec::new());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,10 +7,14 @@ use arc_swap::ArcSwap;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::backlog::Backlog;
 use super::event_log::EventLog;
-use super::snapshot::Snapshot;
-use crate::member::{Generation, MetadataError, NodeName};
-use crate::protocol::{Forgetting, JoinOutcome, MetadataChange, MetadataOutcome};
+use super::snapshot::{Readiness, Snapshot};
+use super::store::{AcceptError, Accepted, Draft, Offer, Store};
+use crate::member::{
+    EVENT_PAYLOAD_BYTES_MAX, EventError, EventRef, Generation, MetadataError, NodeName,
+};
+use crate::protocol::{DeliveryState, Forgetting, JoinOutcome, MetadataChange, MetadataOutcome};
 
 /// The node has stopped; the handle only shows its last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -52,6 +56,10 @@ pub enum Expected {
     Any,
     /// One of these.
     OneOf(Vec<MetadataVersion>),
+    /// One that has the service to be changed.
+    Present,
+    /// One that has not.
+    Absent,
 }
 
 /// How a change of the self-description ended.
@@ -72,9 +80,35 @@ pub enum DescribeError {
     /// It is another by now than the one that the change was meant for.
     #[error("tags, services or maintenance have changed meanwhile; read them again and retry")]
     Stale,
+    /// The service that is to be changed is not offered.
+    #[error("this node does not offer the service")]
+    Missing,
+    /// The service that is to be added is offered.
+    #[error("this node offers the service already")]
+    Exists,
     /// The change breaks a rule.
     #[error(transparent)]
     Refused(#[from] MetadataError),
+}
+
+/// Why an event was not published. Nothing of it was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PublishError {
+    /// The node has stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The node is not part of the cluster.
+    #[error("this node is not part of the cluster; wait until it is ready")]
+    NotReady,
+    /// Too many events wait to be told.
+    #[error("too many events wait to be told; send this one again in a second")]
+    Full,
+    /// It breaks a rule.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// The store did not take it.
+    #[error(transparent)]
+    Store(#[from] AcceptError),
 }
 
 /// How many members acknowledged a leave.
@@ -104,6 +138,10 @@ pub(super) enum Command {
         expected: Expected,
         reply: oneshot::Sender<Result<Described, DescribeError>>,
     },
+    Delivery {
+        event: EventRef,
+        reply: oneshot::Sender<Option<DeliveryState>>,
+    },
     AwaitAgreement {
         length: Duration,
         pause: Duration,
@@ -119,6 +157,8 @@ pub struct Node {
     pub(super) converged: watch::Receiver<bool>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) events: EventLog,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) backlog: Backlog,
 }
 
 impl Node {
@@ -139,6 +179,50 @@ impl Node {
     #[must_use]
     pub fn events(&self) -> &EventLog {
         &self.events
+    }
+
+    /// What waits to be told.
+    #[must_use]
+    pub fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// Sends an event to all members. It is durable and in the log when this returns.
+    ///
+    /// # Errors
+    /// Nothing was sent, and nothing is kept.
+    pub async fn publish(&self, draft: Draft) -> Result<Accepted, PublishError> {
+        if draft.payload.len() > EVENT_PAYLOAD_BYTES_MAX {
+            return Err(EventError::LargePayload(draft.payload.len()).into());
+        }
+        if self.commands.is_closed() {
+            return Err(Stopped.into());
+        }
+        if self.snapshot().node.readiness != Readiness::Ready {
+            return Err(PublishError::NotReady);
+        }
+        let place = self.backlog.enter(draft.payload.len());
+        let (reply, answer) = oneshot::channel();
+        self.store.accept(Offer {
+            draft,
+            place: place.ok_or(PublishError::Full)?,
+            reply,
+        });
+        Ok(answer.await.map_err(|_| Stopped)??)
+    }
+
+    /// How far an event that this node sent at least once has come; `None` for all others, and for
+    /// those that are not kept any more.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the node has stopped.
+    pub async fn delivery(&self, event: EventRef) -> Result<Option<DeliveryState>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands
+            .send(Command::Delivery { event, reply })
+            .await
+            .map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
     }
 
     /// Contacts `addresses` (each an IP address or DNS name with or without a port, or a service's

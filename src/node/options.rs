@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::store::{MemoryStore, Store};
+use super::memory_store::MemoryStore;
+use super::store::Store;
 use crate::member::{Generation, MetadataError, NodeId, NodeName, Service, Tags};
 use crate::protocol::{Config, ConfigError, Event};
 
@@ -61,7 +62,7 @@ impl Options {
             node_id,
             config: Config::lan(),
             leave_timeout: Duration::from_secs(5),
-            store: Arc::new(MemoryStore),
+            store: Arc::new(MemoryStore::default()),
             observer: Arc::new(()),
         }
     }

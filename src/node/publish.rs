@@ -8,13 +8,14 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
+use super::backlog::Backlog;
 use super::clock::Clock;
 use super::options::Options;
 use super::quality::{Quality, Record};
 use super::snapshot::{Explained, MemberView, NodeView, Readiness, Snapshot, UnreachedView};
 use super::store::{Remembered, Store};
 use crate::member::{self, Incarnation, NameHash, NodeId, NodeName, Status, Version};
-use crate::protocol::{Event, MemberState, Node, NodeState, Rival, UnreachedPair};
+use crate::protocol::{Event, EventBacklog, MemberState, Node, NodeState, Rival, UnreachedPair};
 use crate::time::Instant;
 
 /// Samples (phi, round trips, heartbeats, counters) are renewed this often.
@@ -42,6 +43,7 @@ pub(super) struct Publisher {
     /// Up to which entry of the core's ledger they go.
     explained: u64,
     record: Record,
+    backlog: Backlog,
 }
 
 impl Publisher {
@@ -72,6 +74,7 @@ impl Publisher {
                 stream_answered: None,
                 started: clock.wall_time(now),
                 queued_updates: 0,
+                backlog: EventBacklog::default(),
                 store: options.store.condition(),
                 quality: Quality::default(),
                 stats: core.stats().clone(),
@@ -93,6 +96,7 @@ impl Publisher {
             explanations: Arc::default(),
             explained: 0,
             record: Record::default(),
+            backlog: Backlog::default(),
         };
         publisher.publish(core, now, clock);
         publisher
@@ -103,6 +107,11 @@ impl Publisher {
             .generation
             .0
             .saturating_mul(INDEX_PER_GENERATION)
+    }
+
+    /// What the snapshots show as waiting to be told.
+    pub(super) fn backlog(&self) -> &Backlog {
+        &self.backlog
     }
 
     /// Where readers find the newest snapshot.
@@ -213,6 +222,7 @@ impl Publisher {
                 stream_answered: self.shown.stream_answered_at.map(|at| clock.wall_time(at)),
                 started: self.started,
                 queued_updates: self.shown.queued_updates,
+                backlog: self.backlog.now(),
                 store: self.store.condition(),
                 quality: self.record.quality(),
                 stats: core.stats().clone(),

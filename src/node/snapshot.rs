@@ -10,7 +10,7 @@ use super::store::{Remembered, StoreCondition};
 use crate::member::{
     Generation, Incarnation, Metadata, NameHash, NodeId, NodeName, Status, Version,
 };
-use crate::protocol::{AgreementState, Explanation, Reach, ReachCause, Rival, Stats};
+use crate::protocol::{AgreementState, EventBacklog, Explanation, Reach, ReachCause, Rival, Stats};
 
 /// One consistent picture of the node and its table.
 #[derive(Clone, Debug)]
@@ -180,6 +180,8 @@ pub struct NodeView {
     pub started: SystemTime,
     /// Updates waiting to be pushed.
     pub queued_updates: usize,
+    /// Events of clients waiting to be told; a sample.
+    pub backlog: EventBacklog,
     /// How the store is; a sample.
     pub store: StoreCondition,
     /// How well its detector has done.
@@ -203,4 +205,49 @@ pub enum Readiness {
     Leaving,
     /// Was removed from the cluster, and keeps silent until it is told to join, or restarted.
     Forgotten,
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Of a node that is alone.
+    pub(in crate::node) fn empty() -> Snapshot {
+        Snapshot {
+            cluster: "default".into(),
+            local: "n1".parse().expect("valid"),
+            index: 0,
+            fingerprint: 0,
+            agreement: AgreementState {
+                fingerprint: 0,
+                alive: 1,
+                agree: 1,
+                laggards: Vec::new(),
+                converged: true,
+                stable_for: Duration::ZERO,
+            },
+            unreached: Vec::new(),
+            made: std::time::Instant::now(),
+            members: Vec::new(),
+            remembered: Vec::new(),
+            explanations: Arc::default(),
+            node: NodeView {
+                node_id: NodeId(1),
+                bound: SocketAddr::from(([127, 0, 0, 1], 7480)),
+                readiness: Readiness::Ready,
+                rival: None,
+                clock_skew: 0,
+                isolated: false,
+                local_health: 0,
+                miss_rate: 0.0,
+                stream_answered: None,
+                started: SystemTime::UNIX_EPOCH,
+                queued_updates: 0,
+                backlog: EventBacklog::default(),
+                store: StoreCondition::default(),
+                quality: Quality::default(),
+                stats: Stats::default(),
+            },
+        }
+    }
 }

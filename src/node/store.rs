@@ -6,13 +6,21 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
 
+use super::backlog::Place;
 use super::event_log::{EventLog, LogEntry};
 use super::snapshot::Snapshot;
-use crate::member::{self, Generation, NodeId, NodeName};
+use crate::member::{
+    self, Delivery, EventKey, EventName, EventRef, Generation, NodeId, NodeName, Uid, UserEvent,
+};
+use crate::protocol::EventMark;
 
-/// Keeps what must survive the process. No call but `persist_generation` may wait for a medium:
-/// they come from the protocol's task.
+/// Keeps what must survive the process, and orders what happens: an event that a client sent is in
+/// the log, and told to others, only when it is durable.
+///
+/// No call but `persist_generation` may wait for a medium: they come from the protocol's task.
 pub trait Store: Send + Sync {
     /// What earlier runs left. Called once, before anything is sent.
     fn load(&self) -> Restored {
@@ -27,6 +35,14 @@ pub trait Store: Send + Sync {
     /// The log has grown.
     fn wake(&self) {}
 
+    /// Takes an event of this node: numbers it, makes it durable, appends it to the log, hands it
+    /// back as [`Durable::Own`], and then answers. Nothing of it is seen where that fails.
+    fn accept(&self, offer: Offer);
+
+    /// Takes what came of others, in this order: makes it durable, appends it to the log unless an
+    /// event of the same uid is there, and hands it back as [`Durable::Received`].
+    fn receive(&self, arrivals: Vec<Arrival>);
+
     /// Makes `generation` durable before it returns.
     ///
     /// # Errors
@@ -40,14 +56,113 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// Keeps nothing beyond the process: for nodes whose generation comes from the clock.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MemoryStore;
+/// An event as a client gives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Draft {
+    /// What is to be promised.
+    pub delivery: Delivery,
+    /// The client's idempotency key: events of the same key are one event, whichever nodes took
+    /// them.
+    pub key: Option<EventKey>,
+    /// What it is called.
+    pub name: EventName,
+    /// What it says.
+    pub payload: Vec<u8>,
+}
 
-impl Store for MemoryStore {
-    fn persist_generation(&self, _generation: Generation) -> io::Result<()> {
-        Ok(())
+impl Draft {
+    /// The event that it becomes.
+    #[must_use]
+    pub fn into_event(
+        self,
+        origin: NodeName,
+        generation: Generation,
+        sequence: u64,
+        unix_ms: u64,
+    ) -> UserEvent {
+        UserEvent {
+            origin,
+            generation,
+            delivery: self.delivery,
+            sequence,
+            key: self.key,
+            unix_ms,
+            name: self.name,
+            payload: self.payload,
+        }
     }
+}
+
+/// An event that is to be accepted.
+#[derive(Debug)]
+pub struct Offer {
+    /// The event.
+    pub draft: Draft,
+    /// Its place among those that are not told yet.
+    pub place: Place,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Result<Accepted, AcceptError>>,
+}
+
+/// What became of an event of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Accepted {
+    /// Its number in this node's log.
+    pub id: u64,
+    /// What it is logged once for.
+    pub uid: Uid,
+    /// The member that took it: another one, if it came here under the same key before.
+    pub origin: NodeName,
+    /// In which life.
+    pub generation: Generation,
+    /// As which number.
+    pub sequence: u64,
+}
+
+impl Accepted {
+    /// `event`, which has the number `id` in the log.
+    #[must_use]
+    pub fn new(id: u64, event: &UserEvent) -> Self {
+        Accepted {
+            id,
+            uid: event.uid(),
+            origin: event.origin.clone(),
+            generation: event.generation,
+            sequence: event.sequence,
+        }
+    }
+}
+
+/// Why an event was not accepted. Nothing of it was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AcceptError {
+    /// The client's fault.
+    #[error("this key was used for another event; take a new key for a new event")]
+    KeyReused,
+    /// More is asked of the store than it can take.
+    #[error("too many events are being stored; send this one again in a second")]
+    Busy,
+    /// The medium's fault.
+    #[error("the event cannot be stored ({0}); see the log of the agent, and send it again then")]
+    Failed(String),
+}
+
+/// What came of the events of another member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// One of them.
+    Event(Arc<UserEvent>),
+    /// That number and those before it need not come any more.
+    Missed(EventRef),
+}
+
+/// What has become durable.
+#[derive(Debug)]
+pub enum Durable {
+    /// Events of this node, in the order of their numbers, with their places: they may be told.
+    Own(Vec<(Arc<UserEvent>, Place)>),
+    /// Events of others: they may be acknowledged.
+    Received(Vec<EventRef>),
 }
 
 /// What earlier runs left.
@@ -59,6 +174,10 @@ pub struct Restored {
     pub events: Vec<LogEntry>,
     /// The next id, if the last run ended in order.
     pub next_event_id: Option<u64>,
+    /// Events of clients that are still kept, in the order of their numbers.
+    pub user_events: Vec<Arc<UserEvent>>,
+    /// How far every origin is known.
+    pub marks: Vec<EventMark>,
 }
 
 /// A member that is not in the table, or was in the table of an earlier run.
@@ -96,6 +215,21 @@ pub struct Kept {
     pub events: EventLog,
     /// The newest picture of the table.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// This node's name.
+    pub local: NodeName,
+    /// This node's life, until another one is persisted.
+    pub generation: Generation,
+    /// Where to say what has become durable. No more waits in it than places were given out, and
+    /// events received.
+    pub durable: mpsc::UnboundedSender<Durable>,
+}
+
+impl Kept {
+    /// Says what has become durable.
+    pub fn tell(&self, durable: Durable) {
+        // An error means that the node has stopped.
+        let _ = self.durable.send(durable);
+    }
 }
 
 /// How a store is.
@@ -107,4 +241,8 @@ pub struct StoreCondition {
     pub failures: u64,
     /// Entries of the log that are not written yet.
     pub unsaved_events: u64,
+    /// Events of others that are not written yet.
+    pub unsaved_arrivals: u64,
+    /// Idempotency keys that are remembered.
+    pub keys: u64,
 }

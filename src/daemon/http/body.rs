@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -14,6 +14,8 @@ use super::problem::Problem;
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Largest body that describes this node, in bytes: JSON may spell one byte in six.
 pub(super) const METADATA_BODY_BYTES_MAX: usize = 512 * 1024;
+/// Largest body with an event, in bytes: for the same reason.
+pub(super) const EVENT_BODY_BYTES_MAX: usize = 512 * 1024;
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -66,6 +68,16 @@ async fn read<S: Send + Sync>(
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     Ok(Some(bytes))
+}
+
+/// The whole of a body of at most `limit` bytes.
+pub(super) async fn collect(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let mut request = Request::new(body);
+    DefaultBodyLimit::max(limit).apply(&mut request);
+    let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &()));
+    read.await
+        .map_err(|_| slow())?
+        .map_err(|error| unread(error.status(), limit))
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {

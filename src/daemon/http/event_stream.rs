@@ -14,13 +14,14 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::super::event::EventJson;
 use super::App;
 use super::events::reason;
 use super::problem::Problem;
-use crate::node::Page;
+use super::wanted::Wanted;
+use crate::node::{EventLog, Page};
 
 /// Streams at a time.
 pub(super) const STREAMS_MAX: usize = 64;
@@ -43,7 +44,7 @@ impl Stream for Pieces {
 }
 
 /// A stream of the events after `after`.
-pub(super) fn serve(app: &App, after: u64) -> Result<Response, Problem> {
+pub(super) fn serve(app: &App, after: u64, wanted: Wanted) -> Result<Response, Problem> {
     let place = app.streams.clone().try_acquire_owned();
     // A stream keeps its connection, as a blocked read does: some are left for everybody else.
     let connection = app.blocked.clone().try_acquire_owned();
@@ -52,7 +53,13 @@ pub(super) fn serve(app: &App, after: u64) -> Result<Response, Problem> {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
     let (pieces, body) = mpsc::channel(1);
-    tokio::spawn(feed(app.clone(), after, pieces, [place, connection]));
+    tokio::spawn(feed(
+        app.clone(),
+        after,
+        wanted,
+        pieces,
+        [place, connection],
+    ));
     let head = [
         (
             header::CONTENT_TYPE,
@@ -67,6 +74,7 @@ pub(super) fn serve(app: &App, after: u64) -> Result<Response, Problem> {
 async fn feed(
     app: App,
     after: u64,
+    wanted: Wanted,
     pieces: mpsc::Sender<String>,
     _places: [OwnedSemaphorePermit; 2],
 ) {
@@ -77,25 +85,35 @@ async fn feed(
         let mut piece = HEAD.to_owned();
         // An error means that the reader has gone.
         while pieces.send(piece).await.is_ok() {
-            let mut page = log.read(cursor, PAGE);
-            if page.entries.is_empty() && page.reset.is_none() {
-                let grown = changes.wait_for(|&head| head != page.head);
-                match tokio::time::timeout(KEEP_ALIVE, grown).await {
-                    Ok(_) => page = log.read(cursor, PAGE),
-                    Err(_) => {
-                        piece = ":\n\n".to_owned();
-                        continue;
-                    }
-                }
-            }
-            cursor = page.next;
-            piece = text(&page);
+            let next = next_page(&log, &wanted, &mut cursor, &mut changes);
+            piece = match tokio::time::timeout(KEEP_ALIVE, next).await {
+                Ok(page) => text(&page),
+                Err(_) => ":\n\n".to_owned(),
+            };
         }
     };
     tokio::select! {
         () = write => {}
         () = pieces.closed() => {}
         () = app.stopping() => {}
+    }
+}
+
+/// The next entries that are wanted, when there are some.
+async fn next_page(
+    log: &EventLog,
+    wanted: &Wanted,
+    cursor: &mut u64,
+    changes: &mut watch::Receiver<u64>,
+) -> Page {
+    loop {
+        let page = wanted.read(log, *cursor, PAGE);
+        *cursor = page.next;
+        if !page.entries.is_empty() || page.reset.is_some() {
+            return page;
+        }
+        // The log outlives its streams.
+        let _ = changes.wait_for(|&head| head != page.next).await;
     }
 }
 

@@ -15,7 +15,10 @@ use super::event_stream;
 use super::members::named;
 use super::problem::Problem;
 use super::query::Parameters;
-use crate::node::{EventLog, Lookup, Page, Reset};
+use super::wanted::Wanted;
+use crate::member::NodeName;
+use crate::node::{EventLog, LogEntry, Logged, Lookup, Page, Reset};
+use crate::protocol::DeliveryState;
 
 /// Events of one answer when it does not say, and at most.
 const LIMIT_DEFAULT: u64 = 100;
@@ -65,16 +68,17 @@ pub(super) async fn list(
     query: Parameters,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    query.allow(&["after", "limit", "wait"])?;
+    query.allow(&["after", "limit", "wait", "kind", "name"])?;
+    let wanted = Wanted::from_query(&query)?;
     let after = query.integer("after")?;
     let limit = query.integer("limit")?.unwrap_or(LIMIT_DEFAULT);
     let wait = query.duration("wait")?.unwrap_or_default().min(WAIT_MAX);
     if wants_stream(&headers) {
         let after = last_event_id(&headers)?.or(after).unwrap_or(0);
-        return event_stream::serve(&app, after);
+        return event_stream::serve(&app, after, wanted);
     }
     let limit = limit.min(LIMIT_MAX) as usize;
-    let page = newer(&app, after.unwrap_or(0), limit, wait).await?;
+    let page = newer(&app, after.unwrap_or(0), limit, &wanted, wait).await?;
     let fresh = [(header::CACHE_CONTROL, "no-store")];
     Ok((fresh, Json(PageJson::new(&page))).into_response())
 }
@@ -93,12 +97,60 @@ pub(super) async fn one(
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
     };
     match log.get(id) {
-        Lookup::Found(entry) => Ok(Json(EventJson::new(&entry)).into_response()),
+        Lookup::Found(entry) => Ok(Json(one_json(&app, &entry).await).into_response()),
         Lookup::Gone => Err(gone(id, &log)),
         Lookup::Unknown => {
             let head = log.head();
             let detail = format!("no event {id} yet: the last id given out is {head}");
             Err(Problem::new(StatusCode::NOT_FOUND, detail))
+        }
+    }
+}
+
+/// An event, and how far it has come where this node knows.
+#[derive(Serialize)]
+struct OneJson {
+    #[serde(flatten)]
+    event: EventJson,
+    #[serde(flatten)]
+    delivery: Option<DeliveryJson>,
+}
+
+#[derive(Serialize)]
+struct DeliveryJson {
+    /// Alive members that have it.
+    delivered: Vec<String>,
+    /// Alive members that have not said so, and dead ones.
+    owed: Vec<String>,
+    complete: bool,
+}
+
+async fn one_json(app: &App, entry: &LogEntry) -> OneJson {
+    let delivery = match &entry.what {
+        Logged::User(event) => {
+            let delivery = app.node.delivery(event.event_ref()).await;
+            // What a stopped node knew is gone.
+            delivery.unwrap_or_default().map(DeliveryJson::new)
+        }
+        _ => None,
+    };
+    OneJson {
+        event: EventJson::new(entry),
+        delivery,
+    }
+}
+
+impl DeliveryJson {
+    fn new(state: DeliveryState) -> Self {
+        let names = |names: Vec<NodeName>| {
+            let mut names: Vec<_> = names.iter().map(NodeName::to_string).collect();
+            names.sort();
+            names
+        };
+        DeliveryJson {
+            complete: state.owed.is_empty(),
+            delivered: names(state.delivered),
+            owed: names(state.owed),
         }
     }
 }
@@ -137,25 +189,42 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     }
 }
 
-/// The page as soon as it holds something or its cursor is void, or whatever there is when `wait`
-/// is over or the server stops.
-async fn newer(app: &App, after: u64, limit: usize, wait: Duration) -> Result<Page, Problem> {
+/// The page as soon as it holds something that is wanted or its cursor is void, or whatever there is
+/// when `wait` is over or the server stops.
+async fn newer(
+    app: &App,
+    after: u64,
+    limit: usize,
+    wanted: &Wanted,
+    wait: Duration,
+) -> Result<Page, Problem> {
     let log = app.node.events();
-    let page = log.read(after, limit);
-    let settled = page.next != after || page.reset.is_some();
-    if settled || wait.is_zero() {
+    let mut page = wanted.read(&log, after, limit);
+    if settled(&page, limit) || wait.is_zero() {
         return Ok(page);
     }
     let _place = app
         .blocked
         .try_acquire()
         .map_err(|_| super::members::too_many_blocked("wait"))?;
-    let mut changes = log.changes();
+    let grown = async {
+        let mut changes = log.changes();
+        while !settled(&page, limit) {
+            let seen = page.next;
+            // The log outlives this read, so it ends by having grown only.
+            let _ = changes.wait_for(|&head| head != seen).await;
+            page = wanted.read(&log, seen, limit);
+        }
+    };
     tokio::select! {
-        // The log outlives this read, so it ends by having grown only.
-        _ = changes.wait_for(|&head| head != after) => {}
+        () = grown => {}
         () = tokio::time::sleep(wait) => {}
         () = app.stopping() => {}
     }
-    Ok(log.read(after, limit))
+    Ok(page)
+}
+
+/// Whether a reader that waits is to be answered.
+fn settled(page: &Page, limit: usize) -> bool {
+    !page.entries.is_empty() || page.reset.is_some() || (limit == 0 && page.next != page.head)
 }

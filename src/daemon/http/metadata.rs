@@ -35,6 +35,25 @@ pub(super) async fn tags(State(app): State<App>, query: Parameters) -> Result<Re
     Ok((entity_tag(&snapshot).map(etag_header), json).into_response())
 }
 
+/// One service of this node, with the tag for `If-Match`.
+pub(super) async fn service(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    query: Parameters,
+) -> Result<Response, Problem> {
+    query.allow(&[])?;
+    let name = service_name(path)?;
+    let snapshot = app.node.snapshot();
+    let own = snapshot.members.iter().find(|member| member.local);
+    let services = own.and_then(|member| member.metadata.as_deref());
+    let mut services = services.iter().flat_map(|metadata| &metadata.services);
+    let Some(service) = services.find(|service| service.name == name) else {
+        return Err(no_service(&name));
+    };
+    let json = Json(ServiceJson::new(service));
+    Ok((entity_tag(&snapshot).map(etag_header), json).into_response())
+}
+
 /// Replaces all tags of this node.
 pub(super) async fn put_tags(
     State(app): State<App>,
@@ -92,11 +111,15 @@ pub(super) async fn remove_service(
     let change = MetadataChange::RemoveService(name.clone());
     let described = describe(&app, change, expected(&headers)?).await?;
     if described.outcome == MetadataOutcome::Absent {
-        let detail = format!("this node offers no service {name}; GET /v1/self lists them");
-        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+        return Err(no_service(&name));
     }
     let etag = etag_header(tag_text(described.version));
     Ok((StatusCode::NO_CONTENT, etag).into_response())
+}
+
+fn no_service(name: &NodeName) -> Problem {
+    let detail = format!("this node offers no service {name}; GET /v1/self lists them");
+    Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
 fn service_name(path: Result<Path<String>, PathRejection>) -> Result<NodeName, Problem> {
@@ -127,6 +150,16 @@ fn refusal(error: DescribeError) -> Problem {
                           read GET /v1/self/tags again, and send what it says in ETag";
             return Problem::new(StatusCode::PRECONDITION_FAILED, detail);
         }
+        DescribeError::Exists => {
+            let detail = "If-None-Match: * asks for something new, and it is there already; leave \
+                          the header out to replace it";
+            return Problem::new(StatusCode::PRECONDITION_FAILED, detail);
+        }
+        DescribeError::Missing => {
+            let detail = "If-Match: * asks for a service that is there, and this node does not \
+                          offer it; leave the header out to add it";
+            return Problem::new(StatusCode::PRECONDITION_FAILED, detail);
+        }
         DescribeError::Refused(MetadataError::TooLarge(_) | MetadataError::TooMany(_)) => {
             StatusCode::PAYLOAD_TOO_LARGE
         }
@@ -155,8 +188,25 @@ pub(super) fn etag_header(tag: String) -> [(header::HeaderName, HeaderValue); 1]
     [(header::ETAG, value)]
 }
 
-/// What `If-Match` asks for (RFC 9110 13.1.1: compared strongly, so a weak tag matches nothing).
+/// What the headers ask for.
 fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
+    let mut absent = headers.get_all(header::IF_NONE_MATCH).iter().peekable();
+    if absent.peek().is_none() {
+        return matching(headers);
+    }
+    if !absent.all(|value| value.as_bytes().trim_ascii() == b"*") {
+        let detail = "If-None-Match must be * here: the change is made where there is nothing yet";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    if headers.contains_key(header::IF_MATCH) {
+        let detail = "If-Match and If-None-Match contradict each other; keep one";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    Ok(Expected::Absent)
+}
+
+/// What `If-Match` asks for (RFC 9110 13.1.1: compared strongly, so a weak tag matches nothing).
+fn matching(headers: &HeaderMap) -> Result<Expected, Problem> {
     let mut versions = Vec::new();
     let mut given = false;
     for value in headers.get_all(header::IF_MATCH) {
@@ -164,7 +214,7 @@ fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
         for tag in text.split(',').map(str::trim) {
             given = true;
             if tag == "*" {
-                return Ok(Expected::Any);
+                return Ok(Expected::Present);
             }
             let opaque = tag
                 .trim_start_matches("W/")

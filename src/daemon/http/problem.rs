@@ -4,7 +4,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use super::super::store::Answer;
 use super::view::JoinJson;
+
+/// The media type of all of them.
+const KIND: &str = "application/problem+json";
 
 /// An error answer. Its text says what is wrong, where, and what to do.
 #[derive(Debug)]
@@ -13,6 +17,7 @@ pub(super) struct Problem {
     detail: String,
     state: Option<&'static str>,
     results: Vec<JoinJson>,
+    retry_after: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -36,6 +41,7 @@ impl Problem {
             detail: detail.into(),
             state: None,
             results: Vec::new(),
+            retry_after: None,
         }
     }
 
@@ -55,14 +61,28 @@ impl Problem {
         }
     }
 
-    /// The same problem with the result of every join address.
-    pub(super) fn with_results(self, results: Vec<JoinJson>) -> Self {
-        Problem { results, ..self }
+    /// The same problem with when to ask again, in seconds.
+    pub(super) fn with_retry_after(self, seconds: u32) -> Self {
+        Problem {
+            retry_after: Some(seconds),
+            ..self
+        }
     }
-}
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+    /// The same as an answer that can be remembered.
+    pub(super) fn into_answer(self) -> Answer {
+        let kind = ("content-type".to_owned(), KIND.to_owned());
+        let retry = self
+            .retry_after
+            .map(|seconds| ("retry-after".to_owned(), seconds.to_string()));
+        Answer {
+            status: self.status.as_u16(),
+            headers: [kind].into_iter().chain(retry).collect(),
+            body: self.document(),
+        }
+    }
+
+    fn document(&self) -> Vec<u8> {
         let document = Document {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
@@ -72,8 +92,22 @@ impl IntoResponse for Problem {
             results: &self.results,
         };
         // Strings and integers always serialize.
-        let body = serde_json::to_vec(&document).unwrap_or_default();
-        let kind = HeaderValue::from_static("application/problem+json");
-        (self.status, [(header::CONTENT_TYPE, kind)], body).into_response()
+        serde_json::to_vec(&document).unwrap_or_default()
+    }
+
+    /// The same problem with the result of every join address.
+    pub(super) fn with_results(self, results: Vec<JoinJson>) -> Self {
+        Problem { results, ..self }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = self.document();
+        let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(KIND))];
+        let retry = self
+            .retry_after
+            .map(|seconds| [(header::RETRY_AFTER, HeaderValue::from(seconds))]);
+        (self.status, kind, retry, body).into_response()
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::StoreError;
 use super::rows::{self, Identity};
+use super::{StoreError, event_rows};
 use crate::node::Restored;
 
 /// Its name in the data directory.
@@ -20,7 +20,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Marks a database as one of this daemon: "rumd".
 const APPLICATION_ID: u32 = 0x7275_6d64;
 /// The schema written here.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// How long to wait for somebody who reads the file with another program.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -42,6 +42,63 @@ const TABLES: &str = "
     ) strict, without rowid;
     create table event (id integer primary key, body text not null) strict;
 ";
+/// What schema 2 has beyond schema 1. `user_event` holds what clients sent, with its number in the
+/// log, if it is there; `event_key` which of them counts under a key; `event_mark` how far every
+/// origin is known; `idempotency` what was answered under a key, or who works on it.
+const TABLES_SINCE_2: &str = "
+    create table user_event (
+        origin text not null,
+        generation integer not null,
+        delivery integer not null,
+        sequence integer not null,
+        key blob,
+        name text not null,
+        payload blob not null,
+        unix_ms integer not null,
+        kept_ms integer not null,
+        log_id integer,
+        primary key (origin, generation, delivery, sequence)
+    ) strict;
+    create unique index user_event_log on user_event (log_id) where log_id is not null;
+    create index user_event_copy on user_event (kept_ms) where log_id is null;
+    create table event_key (
+        key blob primary key,
+        log_id integer not null,
+        origin text not null,
+        generation integer not null,
+        sequence integer not null,
+        content blob not null,
+        unix_ms integer not null,
+        kept_ms integer not null
+    ) strict, without rowid;
+    create index event_key_age on event_key (kept_ms);
+    create table event_mark (
+        origin integer not null,
+        delivery integer not null,
+        generation integer not null,
+        upto integer not null,
+        primary key (origin, delivery, generation)
+    ) strict, without rowid;
+    create table idempotency (
+        scope text not null,
+        key text not null,
+        fingerprint blob not null,
+        owner integer not null,
+        lease_ms integer not null,
+        event_key blob,
+        status integer,
+        headers text,
+        body blob,
+        bytes integer not null,
+        created_ms integer not null,
+        expires_ms integer not null,
+        primary key (scope, key)
+    ) strict;
+    create index idempotency_expiry on idempotency (expires_ms);
+    create index idempotency_event on idempotency (event_key) where event_key is not null;
+";
+/// Statements that a connection keeps prepared.
+const STATEMENTS_MAX: usize = 64;
 
 /// An open database, who ran on it, and what they left.
 pub(super) struct Found {
@@ -116,16 +173,20 @@ fn header(path: &Path) -> io::Result<Header> {
 }
 
 fn read(path: &Path) -> rusqlite::Result<Found> {
-    let connection = connect(path)?;
+    let mut connection = connect(path)?;
     let verdict: String = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
     if verdict != "ok" {
         return Err(damage(&verdict));
     }
+    migrate(&mut connection)?;
     let (identity, next_event_id, seen) = rows::read_node(&connection)?;
+    let (events, user_events) = event_rows::read_log(&connection)?;
     let restored = Restored {
         members: rows::read_members(&connection, seen)?,
-        events: rows::read_events(&connection)?,
+        events,
         next_event_id,
+        user_events,
+        marks: event_rows::read_marks(&connection)?,
     };
     Ok(Found {
         connection,
@@ -134,11 +195,48 @@ fn read(path: &Path) -> rusqlite::Result<Found> {
     })
 }
 
+/// Brings a database of an earlier version to the present schema, in place and in one step.
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found >= SCHEMA {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(TABLES_SINCE_2)?;
+    transaction.pragma_update(None, "user_version", SCHEMA)?;
+    transaction.commit()?;
+    tracing::info!(
+        from = found,
+        to = SCHEMA,
+        "the database was brought to the present schema"
+    );
+    Ok(())
+}
+
+/// A database in memory, of a node that keeps nothing beyond its process.
+pub(super) fn create_in_memory(identity: &Identity) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    fill(&mut connection, identity)?;
+    Ok(connection)
+}
+
+/// Puts all tables into an empty database.
+fn fill(connection: &mut Connection, identity: &Identity) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(TABLES_SINCE_2)?;
+    transaction.pragma_update(None, "user_version", SCHEMA)?;
+    rows::write_node(&transaction, identity)?;
+    transaction.commit()
+}
+
 /// Opens an existing database.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Every commit is on the disk when it returns; readers of the file do not block it.
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "mmap_size", 0)?;
@@ -162,11 +260,7 @@ pub(super) fn create(path: &Path, identity: &Identity) -> rusqlite::Result<Conne
         .map_err(refused)?;
     let mut connection = connect(&fresh)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    let transaction = connection.transaction()?;
-    transaction.execute_batch(TABLES)?;
-    transaction.pragma_update(None, "user_version", SCHEMA)?;
-    rows::write_node(&transaction, identity)?;
-    transaction.commit()?;
+    fill(&mut connection, identity)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.close().map_err(|(_, error)| error)?;
     fs::rename(&fresh, path).map_err(refused)?;

@@ -1,12 +1,11 @@
-//! The rows of the database: the node, the members, the events.
+//! The rows of the database: the node and the members.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::super::event::EventJson;
 use crate::member::{Generation, NodeId};
-use crate::node::{LogEntry, Remembered};
+use crate::node::Remembered;
 
 /// Who runs on the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +64,13 @@ pub(super) fn begin_run(connection: &mut Connection, run: &Identity) -> rusqlite
     let transaction = connection.transaction()?;
     let stored: String = transaction.query_row("select cluster from node", [], |row| row.get(0))?;
     if stored != run.cluster {
-        transaction.execute_batch("delete from member; delete from event;")?;
+        transaction.execute_batch(
+            "delete from member; delete from event; delete from user_event; delete from event_key;
+             delete from event_mark; delete from idempotency;",
+        )?;
     }
+    // Whoever worked on a request under a key is gone.
+    transaction.execute("delete from idempotency where status is null", [])?;
     write_node(&transaction, run)?;
     transaction.execute("update node set next_event_id = null", [])?;
     transaction.commit()
@@ -137,42 +141,14 @@ pub(super) fn delete_member(transaction: &Transaction, name: &str) -> rusqlite::
     Ok(())
 }
 
-/// The log, sorted by id. What is no event of this version is left out, and shows as a gap.
-pub(super) fn read_events(connection: &Connection) -> rusqlite::Result<Vec<LogEntry>> {
-    let mut statement = connection.prepare("select id, body from event order by id")?;
-    let rows = statement.query_map([], |row| {
-        let (id, body): (i64, String) = (row.get(0)?, row.get(1)?);
-        let event = serde_json::from_str::<EventJson>(&body).ok();
-        let entry = event.and_then(EventJson::into_entry);
-        Ok(entry.filter(|entry| entry.id == id.cast_unsigned()))
-    })?;
-    rows.filter_map(Result::transpose).collect()
-}
-
-/// Appends an event.
-pub(super) fn write_event(transaction: &Transaction, entry: &LogEntry) -> rusqlite::Result<()> {
-    let mut statement =
-        transaction.prepare_cached("insert or replace into event (id, body) values (?1, ?2)")?;
-    let body = serde_json::to_string(&EventJson::new(entry))
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    statement.execute(params![entry.id.cast_signed(), body])?;
-    Ok(())
-}
-
-/// Drops the events before `oldest`.
-pub(super) fn delete_events_before(transaction: &Transaction, oldest: u64) -> rusqlite::Result<()> {
-    let mut statement = transaction.prepare_cached("delete from event where id < ?1")?;
-    statement.execute([oldest.cast_signed()])?;
-    Ok(())
-}
-
-fn millis(time: SystemTime) -> i64 {
+/// Milliseconds since 1970; times before it count as then.
+pub(super) fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Times before 1970 count as then.
-fn time(millis: i64) -> SystemTime {
+pub(super) fn time(millis: i64) -> SystemTime {
     let since = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
     UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
 }

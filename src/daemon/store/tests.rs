@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
@@ -108,7 +109,7 @@ fn a_restart_keeps_the_node_id_and_raises_the_generation() {
 fn the_generation_is_on_disk_before_it_is_used() {
     let dir = TestDir::new();
     let _running = dir.open(NOW).expect("opened");
-    let reader = rusqlite::Connection::open(dir.file()).expect("opened");
+    let reader = Connection::open(dir.file()).expect("opened");
     let stored: i64 = reader
         .query_row("select generation from node", [], |row| row.get(0))
         .expect("there");
@@ -215,7 +216,7 @@ fn what_a_killed_process_left_behind_is_harmless() {
 fn a_database_of_something_else_is_refused_and_left_alone() {
     let dir = TestDir::new();
     fs::create_dir(dir.data()).expect("created");
-    let other = rusqlite::Connection::open(dir.file()).expect("created");
+    let other = Connection::open(dir.file()).expect("created");
     other
         .execute_batch("create table mine (x);")
         .expect("written");
@@ -230,7 +231,7 @@ fn a_database_of_something_else_is_refused_and_left_alone() {
 #[test]
 fn a_database_of_a_later_version_is_refused_and_left_alone() {
     let dir = TestDir::with_generation(NOW);
-    let later = rusqlite::Connection::open(dir.file()).expect("opened");
+    let later = Connection::open(dir.file()).expect("opened");
     later
         .pragma_update(None, "user_version", 7)
         .expect("written");

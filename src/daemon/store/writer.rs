@@ -1,59 +1,48 @@
 //! The thread that writes: it alone touches the database, in as few commits as it can.
+//!
+//! It takes all that waits, up to a bound, into one transaction, and answers when that is durable;
+//! meanwhile the next group gathers. An event of a client is in the log, and told to anybody, only
+//! after the commit that holds it.
 
-use std::collections::BTreeMap;
+mod disk;
+mod members;
+
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::database;
-use super::rows::{self, Identity, MemberRow};
-use crate::member::Status;
-use crate::node::{Kept, Snapshot};
+use super::batch::{Batch, KeyCount, Said, Scene, Task, Waiting, Work};
+use super::event_rows;
+use super::inbox::{Inbox, Request, Shared};
+use super::key_rows;
+use super::keys::{Keyed, Outcome};
+use super::parking::Parking;
+use super::rows::{self, Identity};
+use crate::daemon::event::kind;
+use crate::member::{Generation, UserEvent};
+use crate::node::{AcceptError, Arrival, Durable, Kept, Marks, Reservation};
+use members::WrittenMembers;
 
-/// Events of one commit at most.
+/// Entries of one transaction at most, beyond the requests it answers.
 const COMMIT_EVENTS_MAX: usize = 4096;
-/// How long to gather after the first event of a commit: what comes together is written together.
+/// How long to gather after the first transition of a commit: what comes together is written
+/// together. Nobody waits for those, as for the rest.
 const LINGER: Duration = Duration::from_millis(5);
 /// How often the members are looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// How often it is noted that the members that are alive were seen.
-const SEEN_PERIOD: Duration = Duration::from_secs(10);
-/// Pauses after failures in a row: the first, and the longest.
-const RETRY_MIN: Duration = Duration::from_millis(250);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// How often what is too old is dropped.
+const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 
-/// What is asked of the writer.
-pub(super) enum Request {
-    /// Keep this from now on.
-    Follow {
-        kept: Kept,
-        /// The last event that the database already has.
-        written: u64,
-    },
-    /// There are new events.
-    Wake,
-    /// Make a generation durable.
-    Generation {
-        generation: u64,
-        done: SyncSender<Result<(), String>>,
-    },
-    /// The run ends in order.
-    Close { done: SyncSender<()> },
-}
-
-/// How the writer gets on, for others to see.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// What went wrong last, while it goes wrong.
-    pub(super) failure: Option<String>,
-    /// Failures since the start.
-    pub(super) failures: u64,
-    /// The last event written.
-    pub(super) written: u64,
+/// Where the database is.
+pub(super) enum Medium {
+    /// In a file, which may fail, and be opened again.
+    File(PathBuf),
+    /// In the process.
+    Memory,
 }
 
 /// How much has been written.
@@ -63,86 +52,137 @@ struct Written {
     event: u64,
     /// The oldest event that was not deleted.
     oldest: u64,
-    members: BTreeMap<String, MemberRow>,
-    /// The snapshot's index that the members are of.
-    index: Option<u64>,
-    /// When it was noted that the members are seen.
-    seen: Option<Instant>,
+    /// Whether all marks are there: not in a database that was made anew.
+    marks: bool,
+    members: WrittenMembers,
+}
+
+/// What a commit that failed may have left on the disk all the same.
+struct Doubt {
+    first: u64,
+    copies: Vec<Arc<UserEvent>>,
+    taken: Vec<Keyed>,
+}
+
+impl Doubt {
+    /// What `work` leaves if its commit fails, and what an earlier one may have left.
+    fn of(work: &Work, first: u64, earlier: Option<Doubt>) -> Self {
+        let mut doubt = Doubt {
+            first,
+            copies: work.copies.clone(),
+            taken: work.taken.clone(),
+        };
+        if let Some(earlier) = earlier {
+            doubt.first = doubt.first.min(earlier.first);
+            doubt.copies.extend(earlier.copies);
+            doubt.taken.extend(earlier.taken);
+        }
+        doubt
+    }
 }
 
 pub(super) struct Writer {
-    path: PathBuf,
+    medium: Medium,
     /// None after a failure, until it could be opened again.
     connection: Option<Connection>,
     identity: Identity,
     kept: Option<Kept>,
     written: Written,
-    progress: Arc<Mutex<Progress>>,
+    marks: Marks,
+    count: KeyCount,
+    last_token: u64,
+    doubt: Option<Doubt>,
+    parking: Parking,
+    shared: Arc<Shared>,
     /// Failures in a row.
     failing: u32,
     retry_at: Instant,
+    sweep_at: Instant,
 }
 
 impl Writer {
     pub(super) fn new(
-        path: PathBuf,
+        medium: Medium,
         connection: Connection,
         identity: Identity,
-        progress: Arc<Mutex<Progress>>,
-    ) -> Self {
-        Writer {
-            path,
+        marks: Marks,
+        shared: Arc<Shared>,
+    ) -> rusqlite::Result<Self> {
+        let count = key_rows::measure(&connection)?;
+        shared.progress().keys = count.keys;
+        Ok(Writer {
+            medium,
             connection: Some(connection),
             identity,
             kept: None,
-            written: Written::default(),
-            progress,
+            written: Written {
+                marks: true,
+                ..Written::default()
+            },
+            marks,
+            count,
+            last_token: 0,
+            doubt: None,
+            parking: Parking::default(),
+            shared,
             failing: 0,
             retry_at: Instant::now(),
-        }
+            sweep_at: Instant::now() + SWEEP_PERIOD,
+        })
     }
 
     /// Serves until the store is closed or dropped.
     pub(super) fn run(mut self, requests: &Receiver<Request>) {
-        let mut next = None;
         loop {
-            let request = match next.take() {
-                Some(request) => Ok(request),
-                None => requests.recv_timeout(self.pause()),
-            };
-            let request = match request {
-                Ok(request) => Some(request),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            match request {
-                Some(Request::Follow { kept, written }) => {
-                    self.written.event = written;
-                    self.kept = Some(kept);
+            let mut inbox = Inbox::default();
+            inbox.take(self.parking.ready());
+            if inbox.is_empty() && !self.has_backlog() {
+                match requests.recv_timeout(self.pause()) {
+                    Ok(request) => inbox.add(request),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
-                Some(Request::Generation { generation, done }) => {
-                    self.identity.generation = self.identity.generation.max(generation);
-                    // An error means that nobody waits any more.
-                    let _ = done.send(self.attempt(Self::save_identity));
-                }
-                Some(Request::Close { done }) => {
-                    self.close();
-                    let _ = done.send(());
-                    return;
-                }
-                Some(Request::Wake) => {
-                    thread::sleep(LINGER);
-                    next = requests
-                        .try_iter()
-                        .find(|more| !matches!(more, Request::Wake));
-                }
-                None => {}
+            }
+            if inbox.is_woken_only() && !self.shared.has_arrivals() {
+                thread::sleep(LINGER);
+            }
+            inbox.fill(requests);
+            self.serve(&mut inbox);
+            if self.control(inbox.control.take()).is_break() {
+                return;
             }
             if Instant::now() >= self.retry_at {
                 // What fails is noted, and tried again.
                 let _ = self.attempt(Self::save);
             }
         }
+    }
+
+    fn control(&mut self, request: Option<Request>) -> std::ops::ControlFlow<()> {
+        match request {
+            Some(Request::Follow { kept, written }) => {
+                self.written.event = written;
+                self.identity.generation = self.identity.generation.max(kept.generation.0);
+                self.kept = Some(*kept);
+            }
+            Some(Request::Generation { generation, done }) => {
+                self.identity.generation = self.identity.generation.max(generation);
+                // An error means that nobody waits any more.
+                let _ = done.send(self.attempt(Self::save_identity));
+            }
+            Some(Request::Close { done }) => {
+                self.close();
+                let _ = done.send(());
+                return std::ops::ControlFlow::Break(());
+            }
+            Some(Request::Task(..) | Request::Wake) | None => {}
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    /// Whether more has come of others than fitted into the last transaction.
+    fn has_backlog(&self) -> bool {
+        Instant::now() >= self.retry_at && self.shared.has_arrivals()
     }
 
     fn pause(&self) -> Duration {
@@ -152,82 +192,140 @@ impl Writer {
         }
     }
 
-    /// Does `work`, and keeps the books about its failures.
-    fn attempt(
+    /// Does what was asked for, and answers.
+    fn serve(&mut self, inbox: &mut Inbox) {
+        let arrivals = self.shared.take_arrivals();
+        if inbox.tasks.is_empty() && arrivals.is_empty() {
+            return;
+        }
+        let (tasks, waiting): (Vec<Task>, Vec<Waiting>) = inbox.tasks.drain(..).unzip();
+        let outcome = if self.kept.is_none() {
+            Err("no node runs on the store yet".to_owned())
+        } else if Instant::now() < self.retry_at {
+            Err(self.shared.progress().failure.clone().unwrap_or_default())
+        } else {
+            self.attempt_work(tasks, arrivals.clone())
+        };
+        match outcome {
+            Ok(said) => said
+                .into_iter()
+                .zip(waiting)
+                .for_each(|(said, waiting)| self.answer(said, waiting)),
+            Err(reason) => {
+                self.shared.give_back(arrivals);
+                waiting
+                    .into_iter()
+                    .for_each(|waiting| refuse(waiting, &reason));
+            }
+        }
+    }
+
+    fn attempt_work(
         &mut self,
-        work: impl FnOnce(&mut Self) -> rusqlite::Result<()>,
-    ) -> Result<(), String> {
-        match self.reopened().and_then(|()| work(self)) {
-            Ok(()) => {
-                self.recovered();
-                Ok(())
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                self.failed(&error, &reason);
-                Err(reason)
-            }
-        }
+        tasks: Vec<Task>,
+        arrivals: Vec<Arrival>,
+    ) -> Result<Vec<Said>, String> {
+        let mut said = Vec::new();
+        self.attempt(|writer| {
+            said = writer.transact(tasks, arrivals)?;
+            Ok(())
+        })?;
+        Ok(said)
     }
 
-    fn reopened(&mut self) -> rusqlite::Result<()> {
-        if self.connection.is_none() && !self.path.exists() {
-            // Somebody removed it.
-            self.connection = Some(database::create(&self.path, &self.identity)?);
-            self.written = Written::default();
-        } else if self.connection.is_none() {
-            self.connection = Some(database::connect(&self.path)?);
+    /// One transaction: the transitions that are not written yet, what came of others, and what was
+    /// asked for.
+    fn transact(
+        &mut self,
+        tasks: Vec<Task>,
+        arrivals: Vec<Arrival>,
+    ) -> rusqlite::Result<Vec<Said>> {
+        let (Some(kept), Some(connection)) = (self.kept.clone(), &mut self.connection) else {
+            return Err(rusqlite::Error::InvalidQuery);
+        };
+        // Nobody else reserves ids of this log.
+        let Some(reservation) = kept.events.reserve() else {
+            return Err(rusqlite::Error::InvalidQuery);
+        };
+        let began = Instant::now();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        undo(&transaction, self.doubt.as_ref())?;
+        catch_up(&transaction, &kept, self.written.event)?;
+        let scene = Scene {
+            local: &kept.local,
+            generation: Generation(self.identity.generation),
+            marks: &self.marks,
+            now: SystemTime::now(),
+            first: reservation.first(),
+            last_token: self.last_token,
+            count: self.count,
+        };
+        let mut batch = Batch::new(&transaction, scene);
+        for arrival in arrivals {
+            batch.take(arrival)?;
         }
-        Ok(())
+        let said = tasks.into_iter().map(|task| batch.run(task));
+        let said = said.collect::<rusqlite::Result<Vec<Said>>>()?;
+        let work = batch.finish()?;
+        let committing = Instant::now();
+        self.doubt = Some(Doubt::of(&work, reservation.first(), self.doubt.take()));
+        transaction.commit()?;
+        self.doubt = None;
+        self.shared
+            .committed(committing - began, committing.elapsed());
+        self.publish(work, reservation, &kept);
+        Ok(said)
     }
 
-    fn failed(&mut self, error: &rusqlite::Error, reason: &str) {
-        // A connection may keep an error of the disk; a new one does not.
-        self.connection = None;
-        if self.failing == 0 {
-            tracing::error!(
-                path = %self.path.display(), reason,
-                "cannot write the data directory: the node goes on without, and tries again"
-            );
+    /// What is durable is seen, told, and acknowledged.
+    fn publish(&mut self, work: Work, reservation: Reservation, kept: &Kept) {
+        work.marks()
+            .iter()
+            .for_each(|upto| self.marks.advance(upto));
+        self.count = work.count;
+        self.last_token = work.last_token;
+        self.written.event = reservation.first() - 1 + work.entries.len() as u64;
+        for (_, what) in &work.entries {
+            self.shared.logged(kind(what));
         }
-        let pause = RETRY_MIN
-            .saturating_mul(1 << self.failing.min(8))
-            .min(RETRY_MAX);
-        self.failing = self.failing.saturating_add(1);
-        self.retry_at = Instant::now() + pause;
-        let mut progress = self.progress();
-        progress.failure = Some(reason.to_owned());
-        progress.failures += 1;
+        reservation.fill(work.entries);
+        let mut progress = self.shared.progress();
+        progress.written = self.written.event;
+        progress.keys = self.count.keys;
         drop(progress);
-        if database::is_damage(error) {
-            self.rebuild();
+        if !work.own.is_empty() {
+            kept.tell(Durable::Own(work.own));
+        }
+        if !work.received.is_empty() {
+            kept.tell(Durable::Received(work.received));
         }
     }
 
-    fn recovered(&mut self) {
-        if self.failing > 0 {
-            tracing::warn!(path = %self.path.display(), "the data directory is written again");
-            self.failing = 0;
-            self.progress().failure = None;
-        }
-    }
-
-    /// The file was damaged under the running node: memory still holds all that matters.
-    fn rebuild(&mut self) {
-        match database::move_aside(&self.path) {
-            Ok(kept) => tracing::error!(
-                kept = %kept.display(),
-                "the database was damaged and is written anew from memory"
-            ),
-            Err(error) => tracing::error!(%error, "cannot move the damaged database away"),
-        }
-        match database::create(&self.path, &self.identity) {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.written = Written::default();
-                self.retry_at = Instant::now();
+    fn answer(&mut self, said: Said, waiting: Waiting) {
+        match (said, waiting) {
+            (Said::Accept(result), Waiting::Accept(reply)) => {
+                // An error means that the caller has gone, here and below.
+                let _ = reply.send(result);
             }
-            Err(error) => tracing::error!(%error, "cannot create the database"),
+            (Said::Outcome(Outcome::Running), Waiting::Begin(keyed, lease, reply)) => {
+                self.parking.park(keyed, lease, reply);
+            }
+            (Said::Outcome(Outcome::Begun(token)), Waiting::Begin(keyed, _, reply)) => {
+                // Nobody is left to do the work: the next one may.
+                if reply.send(Outcome::Begun(token)).is_err() {
+                    self.parking.abandon(keyed, token);
+                }
+            }
+            (Said::Outcome(outcome), Waiting::Outcome(reply) | Waiting::Begin(_, _, reply)) => {
+                let _ = reply.send(outcome);
+            }
+            (Said::Settled(keyed, done), waiting) => {
+                self.parking.release(&keyed);
+                if let Waiting::Done(reply) = waiting {
+                    let _ = reply.send(done);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -240,115 +338,98 @@ impl Writer {
         transaction.commit()
     }
 
-    /// Writes all that is new.
+    /// Writes all that is new, and drops what is old.
     fn save(&mut self) -> rusqlite::Result<()> {
         let Some(kept) = self.kept.clone() else {
             return Ok(());
         };
         self.save_events(&kept)?;
+        self.sweep()?;
         let snapshot = kept.snapshot.load();
         self.save_members(&snapshot)
     }
 
     fn save_events(&mut self, kept: &Kept) -> rusqlite::Result<()> {
-        loop {
-            let page = kept.events.read(self.written.event, COMMIT_EVENTS_MAX);
-            let oldest = kept.events.oldest();
-            let nothing = page.entries.is_empty() && oldest == self.written.oldest;
-            let Some(connection) = self.connection.as_mut().filter(|_| !nothing) else {
-                return Ok(());
-            };
-            let transaction = connection.transaction()?;
-            for entry in &page.entries {
-                rows::write_event(&transaction, entry)?;
-            }
-            rows::delete_events_before(&transaction, oldest)?;
-            transaction.commit()?;
-            self.written.event = page.next;
-            self.progress().written = page.next;
-            self.written.oldest = oldest;
-        }
-    }
-
-    fn save_members(&mut self, snapshot: &Snapshot) -> rusqlite::Result<()> {
-        let seen = self.written.seen;
-        let due = seen.is_none_or(|seen| seen.elapsed() >= SEEN_PERIOD);
-        if self.written.index == Some(snapshot.index) && !due {
-            return Ok(());
-        }
-        let Some(connection) = &mut self.connection else {
+        let (head, oldest) = (kept.events.head(), kept.events.oldest());
+        let nothing = head == self.written.event && oldest == self.written.oldest;
+        let marks = !self.written.marks;
+        let Some(connection) = self.connection.as_mut().filter(|_| !nothing || marks) else {
             return Ok(());
         };
-        let members = member_rows(snapshot);
-        let held = &self.written.members;
-        let transaction = connection.transaction()?;
-        if self.written.index.is_none() {
-            // What an earlier run left is in the snapshot, as far as it is still remembered.
-            transaction.execute("delete from member", [])?;
-        }
-        for (name, row) in &members {
-            if held.get(name) != Some(row) {
-                rows::write_member(&transaction, name, row)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        undo(&transaction, self.doubt.as_ref())?;
+        let written = catch_up(&transaction, kept, self.written.event)?;
+        event_rows::delete_before(&transaction, oldest)?;
+        if marks {
+            for mark in self.marks.iter() {
+                event_rows::write_mark(&transaction, &mark.upto)?;
             }
         }
-        for name in held.keys().filter(|name| !members.contains_key(*name)) {
-            rows::delete_member(&transaction, name)?;
-        }
-        rows::note_time(&transaction, SystemTime::now(), None)?;
         transaction.commit()?;
-        self.written.members = members;
-        self.written.index = Some(snapshot.index);
-        self.written.seen = Some(Instant::now());
+        self.doubt = None;
+        self.written.marks = true;
+        self.written.event = written;
+        self.written.oldest = oldest;
+        self.shared.progress().written = written;
         Ok(())
     }
 
-    /// The last words of a run.
-    fn close(&mut self) {
-        let outcome = self.attempt(|writer| {
-            writer.written.seen = None;
-            writer.save()?;
-            let next = writer.kept.as_ref().map(|kept| kept.events.head() + 1);
-            let Some(connection) = &mut writer.connection else {
-                return Ok(());
-            };
-            let transaction = connection.transaction()?;
-            rows::note_time(&transaction, SystemTime::now(), next)?;
-            transaction.commit()
-        });
-        if let (Ok(()), Some(connection)) = (outcome, self.connection.take()) {
-            // The last connection to be closed puts the write-ahead log into the file; what it
-            // cannot put there, the next start does.
-            let _ = connection.close();
-        }
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sweep(&mut self) -> rusqlite::Result<()> {
+        let due = Instant::now() >= self.sweep_at;
+        let Some(connection) = self.connection.as_mut().filter(|_| due) else {
+            return Ok(());
+        };
+        let now = SystemTime::now();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        event_rows::sweep(&transaction, now)?;
+        key_rows::expire(&transaction, now)?;
+        let count = key_rows::measure(&transaction)?;
+        transaction.commit()?;
+        self.count = count;
+        self.shared.progress().keys = count.keys;
+        self.parking.sweep();
+        self.sweep_at = Instant::now() + SWEEP_PERIOD;
+        Ok(())
     }
 }
 
-/// The members to be kept: all that have not left, and whom the table has forgotten.
-fn member_rows(snapshot: &Snapshot) -> BTreeMap<String, MemberRow> {
-    let listed = snapshot.members.iter().filter_map(|member| {
-        let wanted = !member.local && !member.stored && member.status != Status::Left;
-        let address = member.address.filter(|_| wanted)?;
-        let dead = member.status == Status::Dead && !member.isolated_verdict;
-        let row = MemberRow {
-            address: address.to_string(),
-            node_id: member.node_id.0,
-            generation: member.generation.0,
-            last_seen: dead.then_some(member.since),
-        };
-        Some((member.name.to_string(), row))
-    });
-    let remembered = snapshot.remembered.iter().map(|member| {
-        let row = MemberRow {
-            address: member.address.to_string(),
-            node_id: member.node_id.0,
-            generation: member.generation.0,
-            last_seen: Some(member.last_seen),
-        };
-        (member.name.to_string(), row)
-    });
-    remembered.chain(listed).collect()
+/// Writes the entries of the log after `written`, and returns the last one.
+fn catch_up(transaction: &Transaction, kept: &Kept, mut written: u64) -> rusqlite::Result<u64> {
+    loop {
+        let page = kept.events.read(written, COMMIT_EVENTS_MAX);
+        for entry in &page.entries {
+            event_rows::log(transaction, entry)?;
+        }
+        written = page.next;
+        if page.entries.is_empty() {
+            return Ok(written);
+        }
+    }
+}
+
+fn undo(transaction: &Transaction, doubt: Option<&Doubt>) -> rusqlite::Result<()> {
+    let Some(doubt) = doubt else {
+        return Ok(());
+    };
+    event_rows::undo(transaction, doubt.first, &doubt.copies)?;
+    doubt
+        .taken
+        .iter()
+        .try_for_each(|keyed| key_rows::undo(transaction, keyed))
+}
+
+fn refuse(waiting: Waiting, reason: &str) {
+    match waiting {
+        Waiting::Accept(reply) => {
+            // An error means that the caller has gone, here and below.
+            let _ = reply.send(Err(AcceptError::Failed(reason.into())));
+        }
+        Waiting::Outcome(reply) | Waiting::Begin(_, _, reply) => {
+            let _ = reply.send(Outcome::Failed(reason.into()));
+        }
+        Waiting::Done(reply) => {
+            let _ = reply.send(false);
+        }
+        Waiting::Nobody => {}
+    }
 }

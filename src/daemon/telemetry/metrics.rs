@@ -3,12 +3,13 @@
 //! No label holds a member's name, an address, or anything a peer or client chooses, so the number
 //! of series does not depend on the cluster.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use metrics::{Counter, Histogram, Unit, counter, gauge, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
 use super::process;
+use crate::daemon::event::USER_KIND;
 use crate::member::Status;
 use crate::node::Snapshot;
 use crate::protocol::{
@@ -41,6 +42,10 @@ const FAILED: &str = "rumord_exchanges_failed_total";
 const EXCHANGED: &str = "rumord_exchanged_records_total";
 const BUSY: &str = "rumord_busy_total";
 const EVENTS: &str = "rumord_events_total";
+const IDEMPOTENCY: &str = "rumord_idempotency_total";
+const IDEMPOTENCY_KEYS: &str = "rumord_idempotency_keys";
+const STORE_WORK: &str = "rumord_store_work_seconds";
+const STORE_COMMIT: &str = "rumord_store_commit_seconds";
 const STORE_FAILING: &str = "rumord_store_failing";
 const STORE_FAILURES: &str = "rumord_store_failures_total";
 const BUILD_INFO: &str = "rumord_build_info";
@@ -62,6 +67,21 @@ const LATENESS_BUCKETS: [f64; 11] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 
+/// From a commit in memory to a disk that hangs.
+const COMMIT_BUCKETS: [f64; 12] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5,
+];
+/// How requests with an idempotency key end.
+const KEY_OUTCOMES: [&str; 7] = [
+    "executed",
+    "replayed",
+    "other-request",
+    "running",
+    "malformed",
+    "abandoned",
+    "full",
+];
+
 /// The metrics of one agent. Not the process-wide recorder, so that a program can hold several.
 pub struct Metrics {
     recorder: PrometheusRecorder,
@@ -70,8 +90,12 @@ pub struct Metrics {
     lateness: Histogram,
     mistake_suspect: Histogram,
     mistake_dead: Histogram,
-    /// One for each of `EventKind::ALL`, in its order.
-    events: Vec<(EventKind, Counter)>,
+    store_work: Histogram,
+    store_commit: Histogram,
+    /// One for each kind of event.
+    events: Vec<(&'static str, Counter)>,
+    /// One for each of `KEY_OUTCOMES`.
+    keys: Vec<(&'static str, Counter)>,
 }
 
 impl Metrics {
@@ -82,22 +106,30 @@ impl Metrics {
         let handles = with_local_recorder(&recorder, || {
             describe();
             describe_mistakes();
+            describe_store();
             gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-            let event = |kind: &EventKind| (*kind, counter!(EVENTS, "kind" => kind.as_str()));
-            let events: Vec<_> = EventKind::ALL.iter().map(event).collect();
+            let kinds = EventKind::ALL.iter().map(|kind| kind.as_str());
+            let kinds = kinds.chain([USER_KIND]);
+            let events = kinds.map(|kind| (kind, counter!(EVENTS, "kind" => kind)));
+            let outcome = |outcome| (outcome, counter!(IDEMPOTENCY, "outcome" => outcome));
             (
+                [histogram!(STORE_WORK), histogram!(STORE_COMMIT)],
+                KEY_OUTCOMES.map(outcome).to_vec(),
                 histogram!(PROBE_RTT),
                 histogram!(DETECTION),
                 histogram!(LATENESS),
                 [Status::Suspect, Status::Dead]
                     .map(|status| histogram!(MISTAKE, "status" => status.as_str())),
-                events,
+                events.collect::<Vec<_>>(),
             )
         });
-        let (probe_rtt, detection, lateness, mistakes, events) = handles;
+        let (store, keys, probe_rtt, detection, lateness, mistakes, events) = handles;
         let [mistake_suspect, mistake_dead] = mistakes;
+        let [store_work, store_commit] = store;
         // A counter that is never touched would not be shown as 0.
-        events.iter().for_each(|(_, counter)| counter.absolute(0));
+        for (_, counter) in events.iter().chain(&keys) {
+            counter.absolute(0);
+        }
         Metrics {
             recorder,
             probe_rtt,
@@ -105,7 +137,10 @@ impl Metrics {
             lateness,
             mistake_suspect,
             mistake_dead,
+            store_work,
+            store_commit,
             events,
+            keys,
         }
     }
 
@@ -122,7 +157,7 @@ impl Metrics {
                 lengths.record(lasted.as_secs_f64());
             }
             Event::Member(change) => {
-                self.count(change.kind);
+                self.logged(change.kind.as_str());
                 let verdict = change
                     .evidence
                     .as_ref()
@@ -156,10 +191,26 @@ impl Metrics {
         self.recorder.handle().run_upkeep();
     }
 
-    fn count(&self, kind: EventKind) {
-        if let Some((_, counter)) = self.events.iter().find(|(counted, _)| *counted == kind) {
-            counter.increment(1);
-        }
+    /// Counts an entry of the log.
+    pub(in crate::daemon) fn logged(&self, kind: &str) {
+        count(&self.events, kind);
+    }
+
+    /// Counts how a request with an idempotency key ended.
+    pub(in crate::daemon) fn keyed(&self, outcome: &'static str) {
+        count(&self.keys, outcome);
+    }
+
+    /// A transaction of the store: how long its work took, and how long its commit.
+    pub(in crate::daemon) fn committed(&self, work: Duration, commit: Duration) {
+        self.store_work.record(work.as_secs_f64());
+        self.store_commit.record(commit.as_secs_f64());
+    }
+}
+
+fn count(counters: &[(&'static str, Counter)], label: &str) {
+    if let Some((_, counter)) = counters.iter().find(|(counted, _)| *counted == label) {
+        counter.increment(1);
     }
 }
 
@@ -171,11 +222,13 @@ impl Default for Metrics {
 }
 
 fn recorder() -> PrometheusRecorder {
-    let buckets: [(&str, &[f64]); 4] = [
+    let buckets: [(&str, &[f64]); 6] = [
         (PROBE_RTT, &RTT_BUCKETS),
         (DETECTION, &DETECTION_BUCKETS),
         (LATENESS, &LATENESS_BUCKETS),
         (MISTAKE, &MISTAKE_BUCKETS),
+        (STORE_WORK, &COMMIT_BUCKETS),
+        (STORE_COMMIT, &COMMIT_BUCKETS),
     ];
     let mut builder = PrometheusBuilder::new();
     for (name, bounds) in buckets {
@@ -199,6 +252,27 @@ fn describe_mistakes() {
         FALSE_DEATHS,
         "Members shown as dead that came back in the same life."
     );
+}
+
+fn describe_store() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!(
+        IDEMPOTENCY,
+        "Requests with an idempotency key, by how they ended."
+    );
+    describe_gauge!(IDEMPOTENCY_KEYS, "Idempotency keys that are remembered.");
+    describe_histogram!(
+        STORE_WORK,
+        Unit::Seconds,
+        "Statements of a transaction that answers clients or takes events, before its commit."
+    );
+    describe_histogram!(
+        STORE_COMMIT,
+        Unit::Seconds,
+        "Commits of such transactions: with a data directory, the wait for the disk."
+    );
+    describe_gauge!(STORE_FAILING, "1 while the store cannot be written.");
+    describe_counter!(STORE_FAILURES, "Writes to the store that failed.");
 }
 
 fn describe() {
@@ -262,12 +336,7 @@ fn describe() {
         BUSY,
         "Joins and exchanges sent elsewhere: too many were served."
     );
-    describe_counter!(EVENTS, "Changes of the member table, by kind.");
-    describe_gauge!(
-        STORE_FAILING,
-        "1 while the data directory cannot be written."
-    );
-    describe_counter!(STORE_FAILURES, "Writes to the data directory that failed.");
+    describe_counter!(EVENTS, "Entries of the log, by kind.");
     describe_gauge!(BUILD_INFO, "Always 1; the label names the version.");
 }
 
@@ -289,6 +358,9 @@ fn export(snapshot: &Snapshot) {
     gauge!(QUEUE_LENGTH, "queue" => "updates").set(snapshot.node.queued_updates as f64);
     let store = &snapshot.node.store;
     gauge!(QUEUE_LENGTH, "queue" => "store").set(store.unsaved_events as f64);
+    gauge!(QUEUE_LENGTH, "queue" => "arrivals").set(store.unsaved_arrivals as f64);
+    gauge!(QUEUE_LENGTH, "queue" => "events").set(snapshot.node.backlog.events as f64);
+    gauge!(IDEMPOTENCY_KEYS).set(store.keys as f64);
     gauge!(STORE_FAILING).set(f64::from(u8::from(store.failure.is_some())));
     counter!(STORE_FAILURES).absolute(store.failures);
     let stats = &snapshot.node.stats;
@@ -355,8 +427,6 @@ fn export_detection(stats: &Stats) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::daemon::http::tests::snapshot;
     use crate::member::{Generation, Incarnation};
@@ -399,6 +469,11 @@ mod tests {
             "rumord_probes_total{kind=\"stream\",outcome=\"void\"} 0",
             "rumord_suspicions_total{outcome=\"raised\"} 0",
             "rumord_events_total{kind=\"member-up\"} 0",
+            "rumord_events_total{kind=\"user\"} 0",
+            "rumord_idempotency_total{outcome=\"replayed\"} 0",
+            "rumord_idempotency_keys 0",
+            "rumord_queue_length{queue=\"events\"} 0",
+            "rumord_queue_length{queue=\"arrivals\"} 0",
             "rumord_queue_length{queue=\"updates\"} 0",
             "rumord_local_health 0",
             "rumord_agreement_ratio 1",

@@ -4,6 +4,7 @@ use tokio::sync::oneshot;
 
 use super::super::handle::{DescribeError, Described, Expected, MetadataVersion};
 use super::Driver;
+use crate::member::{NodeName, Service};
 use crate::protocol::{Event, Input, MetadataChange, MetadataOutcome};
 
 /// Who asked for a change of the self-description, and how that ended.
@@ -19,11 +20,7 @@ impl Driver {
         change: &MetadataChange,
         expected: &Expected,
     ) -> Result<Described, DescribeError> {
-        if let Expected::OneOf(versions) = expected
-            && !versions.contains(&self.metadata_version())
-        {
-            return Err(DescribeError::Stale);
-        }
+        self.check(change, expected)?;
         let input = Input::Describe { change };
         self.core.handle(self.clock.now(), input, &mut self.outbox);
         let set = self
@@ -41,6 +38,28 @@ impl Driver {
             outcome,
             version: self.metadata_version(),
         })
+    }
+
+    fn check(&self, change: &MetadataChange, expected: &Expected) -> Result<(), DescribeError> {
+        let offers = match change {
+            MetadataChange::PutService(Service { name, .. })
+            | MetadataChange::RemoveService(name) => self.offers(name),
+            // There are always tags, and there is always a state of maintenance.
+            _ => true,
+        };
+        match expected {
+            Expected::OneOf(versions) if !versions.contains(&self.metadata_version()) => {
+                Err(DescribeError::Stale)
+            }
+            Expected::Present if !offers => Err(DescribeError::Missing),
+            Expected::Absent if offers => Err(DescribeError::Exists),
+            _ => Ok(()),
+        }
+    }
+
+    fn offers(&self, name: &NodeName) -> bool {
+        let own = self.core.own_metadata();
+        own.is_some_and(|own| own.services.iter().any(|service| service.name == *name))
     }
 
     fn metadata_version(&self) -> MetadataVersion {

@@ -7,7 +7,9 @@ use super::super::event_log::Logged;
 use super::super::handle::LeaveReport;
 use super::super::inbound::StreamInput;
 use super::super::outbound;
+use super::super::store::Arrival;
 use super::Driver;
+use crate::member::EventRef;
 use crate::protocol::{Event, Transmit};
 
 impl Driver {
@@ -20,15 +22,17 @@ impl Driver {
             self.changed.send_replace(index);
         }
         let mut outbox = std::mem::take(&mut self.outbox);
-        let head = self.events.head();
+        let logged = |event: &Event| matches!(event, Event::Member(_));
+        let grown = outbox.events.iter().any(logged);
         for event in &outbox.events {
             self.observer.event(event);
             self.publisher.note(event, SystemTime::now());
             self.on_event(event);
         }
-        if self.events.head() != head {
+        if grown {
             self.store.wake();
         }
+        self.hand_over_arrivals();
         for transmit in outbox.transmits.drain(..) {
             self.transmit(transmit);
         }
@@ -66,9 +70,15 @@ impl Driver {
                 let what = Logged::Member(event.clone());
                 self.events.append(SystemTime::now(), what);
             }
-            Event::User(_)
-            | Event::UserMissed { .. }
-            | Event::MetadataSet(_)
+            Event::User(event) => self.arrivals.push(Arrival::Event(Arc::clone(event))),
+            Event::UserMissed { first, last } => {
+                let upto = EventRef {
+                    sequence: *last,
+                    ..*first
+                };
+                self.arrivals.push(Arrival::Missed(upto));
+            }
+            Event::MetadataSet(_)
             | Event::StartedOver { .. }
             | Event::ProbeAnswered(_)
             | Event::Late(_)

@@ -4,17 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::fake::FakeNode;
 use crate::daemon::http::connections::Bounded;
-use crate::daemon::http::{State, Writes, serve_on};
+use crate::daemon::http::{Membership, State, Writes, serve_on};
+use crate::daemon::store::SqliteStore;
 use crate::daemon::telemetry::Metrics;
-use crate::node::Snapshot;
+use crate::member::{Generation, NodeId};
+use crate::node::{Durable, Kept, Snapshot, Store};
 
 /// A bound for everything that happens at once on a healthy machine.
 pub(super) const SOON: Duration = Duration::from_secs(20);
@@ -22,6 +25,10 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 /// A server and the node it shows.
 pub(super) struct Api {
     pub(super) node: Arc<FakeNode>,
+    pub(super) store: Arc<SqliteStore>,
+    pub(super) metrics: Arc<Metrics>,
+    /// What the store says is durable; nobody tells it to anybody.
+    pub(super) durable: mpsc::UnboundedReceiver<Durable>,
     pub(super) address: SocketAddr,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -50,9 +57,13 @@ impl Api {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("bound");
         let node = FakeNode::new(snapshot);
+        let (store, durable) = store(&node);
+        let metrics = Arc::new(Metrics::new());
+        store.count_in(&metrics);
         let state = State {
             node: node.clone(),
-            metrics: Arc::new(Metrics::new()),
+            store: store.clone(),
+            metrics: metrics.clone(),
             writes,
         };
         let (stop, stopped) = oneshot::channel();
@@ -63,6 +74,9 @@ impl Api {
         let task = tokio::spawn(serve_on(bounded, state, shutdown));
         Api {
             node,
+            store,
+            metrics,
+            durable,
             address,
             stop,
             task,
@@ -122,6 +136,22 @@ impl Api {
             .expect("ends in time")
             .expect("no panic");
     }
+}
+
+/// A store in memory of the node's log.
+pub(super) fn store(node: &FakeNode) -> (Arc<SqliteStore>, mpsc::UnboundedReceiver<Durable>) {
+    let generation = Generation(1_764_516_000);
+    let store = SqliteStore::in_memory("default", generation, NodeId(1)).expect("memory");
+    let (sender, durable) = mpsc::unbounded_channel();
+    let snapshot = node.snapshot();
+    store.follow(Kept {
+        events: node.log.clone(),
+        local: snapshot.local.clone(),
+        snapshot: Arc::new(ArcSwap::new(snapshot)),
+        generation,
+        durable: sender,
+    });
+    (Arc::new(store), durable)
 }
 
 impl Answer {

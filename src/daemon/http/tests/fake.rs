@@ -1,20 +1,23 @@
 //! A node whose table a test writes.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::daemon::http::{Membership, Pending};
 use crate::member::{
-    Generation, Incarnation, Metadata, NodeId, NodeName, Service, Status, Tags, Version, WireRange,
+    EventRef, Generation, Incarnation, Metadata, NodeId, NodeName, Service, Status, Tags, Version,
+    WireRange,
 };
 use crate::node::{
-    DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, MemberView,
+    Backlog, DescribeError, Described, EventLog, Expected, JoinResult, LeaveReport, MemberView,
     MetadataVersion, NodeView, Quality, Readiness, ResolveError, Snapshot, Stopped, StoreCondition,
 };
 use crate::protocol::{
-    AgreementState, Forgetting, JoinOutcome, MetadataChange, MetadataOutcome, RefusalReason, Stats,
+    AgreementState, DeliveryState, EventBacklog, Forgetting, JoinOutcome, MetadataChange,
+    MetadataOutcome, RefusalReason, Stats,
 };
 
 /// Shows what the test stores in it.
@@ -26,6 +29,16 @@ pub(super) struct FakeNode {
     waits: Mutex<Vec<(Duration, Duration)>>,
     /// The log, which begins at event 1.
     pub(super) log: EventLog,
+    /// What waits to be told.
+    pub(super) backlog: Backlog,
+    /// How far every event has come.
+    pub(super) delivery: Mutex<Option<DeliveryState>>,
+    /// Changes of the self-description that were made.
+    pub(super) changes_made: AtomicUsize,
+    /// Forgets and leaves wait for a permit of it.
+    pub(super) gate: Arc<Semaphore>,
+    /// Forgets and leaves that were begun.
+    pub(super) begun: AtomicUsize,
 }
 
 impl FakeNode {
@@ -38,6 +51,11 @@ impl FakeNode {
             converged: watch::channel(false).0,
             waits: Mutex::default(),
             log: EventLog::new(Generation(0), Vec::new(), None),
+            backlog: Backlog::default(),
+            delivery: Mutex::default(),
+            changes_made: AtomicUsize::new(0),
+            gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            begun: AtomicUsize::new(0),
         })
     }
 
@@ -91,6 +109,19 @@ impl FakeNode {
         {
             return Err(DescribeError::Stale);
         }
+        if let MetadataChange::PutService(Service { name, .. })
+        | MetadataChange::RemoveService(name) = &change
+        {
+            let offers = held.services.iter().any(|service| service.name == *name);
+            match expected {
+                Expected::Present if !offers => return Err(DescribeError::Missing),
+                Expected::Absent if offers => return Err(DescribeError::Exists),
+                _ => {}
+            }
+        } else if *expected == Expected::Absent {
+            return Err(DescribeError::Exists);
+        }
+        self.changes_made.fetch_add(1, Ordering::Relaxed);
         let mut next = held.clone();
         next.version += 1;
         let mut until = None;
@@ -155,6 +186,15 @@ impl Membership for FakeNode {
         self.log.clone()
     }
 
+    fn backlog(&self) -> Backlog {
+        self.backlog.clone()
+    }
+
+    fn delivery(&self, _event: EventRef) -> Pending<Result<Option<DeliveryState>, Stopped>> {
+        let state = self.delivery.lock().expect("unpoisoned").clone();
+        Box::pin(async move { Ok(state) })
+    }
+
     /// The address says how it answers.
     fn join(&self, addresses: Vec<String>) -> Pending<Result<Vec<JoinResult>, Stopped>> {
         let results = addresses.into_iter().map(answer).collect();
@@ -174,7 +214,12 @@ impl Membership for FakeNode {
             "early" => Forgetting::NotReady,
             _ => Forgetting::Unknown,
         };
-        Box::pin(async move { Ok(answer) })
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let gate = Arc::clone(&self.gate);
+        Box::pin(async move {
+            let _permit = gate.acquire().await;
+            Ok(answer)
+        })
     }
 
     fn leave(&self) -> Pending<Result<LeaveReport, Stopped>> {
@@ -278,6 +323,7 @@ fn node() -> NodeView {
         stream_answered: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_764_516_060)),
         started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_764_516_000_000),
         queued_updates: 0,
+        backlog: EventBacklog::default(),
         store: StoreCondition::default(),
         quality: Quality::default(),
         stats: Stats::default(),

@@ -224,6 +224,7 @@ async fn the_description_lists_exactly_the_served_routes() {
     }
     let app = App {
         node: api.node.clone(),
+        store: api.store.clone(),
         metrics: Metrics::new().into(),
         writes: Writes::On,
         hosts: Hosts::Any,

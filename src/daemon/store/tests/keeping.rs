@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use tokio::sync::mpsc;
 
 use super::*;
 use crate::daemon::event::tests::death;
@@ -27,6 +28,9 @@ impl Fed {
         let kept = Kept {
             events,
             snapshot: Arc::new(ArcSwap::from_pointee(snapshot())),
+            local: "n1".parse().expect("valid"),
+            generation: store.generation(),
+            durable: mpsc::unbounded_channel().0,
         };
         store.follow(kept.clone());
         (Fed { store, kept }, restored)
@@ -43,7 +47,8 @@ impl Fed {
     fn append(&self, count: usize) -> u64 {
         let mut last = 0;
         for _ in 0..count {
-            last = self.kept.events.append(SystemTime::now(), what());
+            let id = self.kept.events.append(SystemTime::now(), what());
+            last = id.unwrap_or(last);
             self.store.wake();
         }
         last
@@ -178,7 +183,7 @@ fn what_could_not_be_written_is_written_later_with_nothing_missing() {
     run.append(5);
     run.settle("written", |condition| condition.unsaved_events == 0);
     // Another writer's lock stands in for a disk that takes nothing.
-    let other = rusqlite::Connection::open(dir.file()).expect("opened");
+    let other = Connection::open(dir.file()).expect("opened");
     other.execute_batch("begin immediate").expect("locked");
     let last = run.append(500);
     run.settle("reported", |condition| {
@@ -204,7 +209,7 @@ fn a_database_that_is_damaged_or_removed_under_the_node_is_written_anew() {
         run.append(5);
         run.settle("written", |condition| condition.unsaved_events == 0);
         let (lock, node_id) = (
-            rusqlite::Connection::open(dir.file()).expect("opened"),
+            Connection::open(dir.file()).expect("opened"),
             run.store.node_id(),
         );
         lock.execute_batch("begin immediate").expect("locked");

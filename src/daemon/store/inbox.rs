@@ -1,0 +1,164 @@
+//! What waits for the writer.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::batch::{Task, Waiting};
+use crate::daemon::telemetry::Metrics;
+use crate::node::{Arrival, Kept};
+
+/// Requests of one transaction.
+const TASKS_MAX: usize = 512;
+/// Arrivals of one transaction.
+const ARRIVALS_BATCH_MAX: usize = 1024;
+/// Arrivals that may wait: what comes beyond is dropped, and not acknowledged.
+const ARRIVALS_MAX: usize = 16_384;
+
+/// What is asked of the writer.
+pub(super) enum Request {
+    /// Keep this from now on.
+    Follow {
+        kept: Box<Kept>,
+        /// The last event that the database already has.
+        written: u64,
+    },
+    /// There are new events.
+    Wake,
+    /// Do this, and tell somebody.
+    Task(Box<Task>, Waiting),
+    /// Make a generation durable.
+    Generation {
+        generation: u64,
+        done: SyncSender<Result<(), String>>,
+    },
+    /// The run ends in order.
+    Close { done: SyncSender<()> },
+}
+
+/// What is done next.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) tasks: Vec<(Task, Waiting)>,
+    /// What comes after the tasks.
+    pub(super) control: Option<Request>,
+    woken: bool,
+}
+
+impl Inbox {
+    pub(super) fn add(&mut self, request: Request) {
+        match request {
+            Request::Task(task, waiting) => self.tasks.push((*task, waiting)),
+            Request::Wake => self.woken = true,
+            control => self.control = Some(control),
+        }
+    }
+
+    pub(super) fn take(&mut self, tasks: Vec<(Task, Waiting)>) {
+        self.tasks.extend(tasks);
+    }
+
+    /// Takes what waits, in its order, as far as it fits into one transaction.
+    pub(super) fn fill(&mut self, requests: &Receiver<Request>) {
+        while self.control.is_none() && self.tasks.len() < TASKS_MAX {
+            match requests.try_recv() {
+                Ok(request) => self.add(request),
+                Err(_) => return,
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.control.is_none() && !self.woken
+    }
+
+    /// Whether there is nothing but new transitions.
+    pub(super) fn is_woken_only(&self) -> bool {
+        self.woken && self.tasks.is_empty() && self.control.is_none()
+    }
+}
+
+/// How the writer gets on, for others to see.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// What went wrong last, while it goes wrong.
+    pub(super) failure: Option<String>,
+    /// Failures since the start.
+    pub(super) failures: u64,
+    /// The last event written.
+    pub(super) written: u64,
+    /// Idempotency keys that are remembered.
+    pub(super) keys: u64,
+}
+
+/// What the writer shares with those who ask.
+#[derive(Default)]
+pub(super) struct Shared {
+    progress: Mutex<Progress>,
+    arrivals: Mutex<VecDeque<Arrival>>,
+    pub(super) metrics: OnceLock<Arc<Metrics>>,
+}
+
+impl Shared {
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrivals(&self) -> MutexGuard<'_, VecDeque<Arrival>> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves what came of others for the writer.
+    pub(super) fn leave(&self, arrivals: Vec<Arrival>) {
+        let mut waiting = self.arrivals();
+        let room = ARRIVALS_MAX.saturating_sub(waiting.len());
+        let dropped = arrivals.len().saturating_sub(room);
+        waiting.extend(arrivals.into_iter().take(room));
+        drop(waiting);
+        if dropped > 0 {
+            tracing::error!(
+                dropped,
+                "the store cannot keep up with the events of others"
+            );
+        }
+    }
+
+    pub(super) fn has_arrivals(&self) -> bool {
+        !self.arrivals().is_empty()
+    }
+
+    pub(super) fn count_arrivals(&self) -> u64 {
+        self.arrivals().len() as u64
+    }
+
+    /// What came of others, in its order, as far as it fits into one transaction.
+    pub(super) fn take_arrivals(&self) -> Vec<Arrival> {
+        let mut waiting = self.arrivals();
+        let count = waiting.len().min(ARRIVALS_BATCH_MAX);
+        waiting.drain(..count).collect()
+    }
+
+    /// Leaves what could not be written for the next time.
+    pub(super) fn give_back(&self, arrivals: Vec<Arrival>) {
+        let mut waiting = self.arrivals();
+        arrivals
+            .into_iter()
+            .rev()
+            .for_each(|arrival| waiting.push_front(arrival));
+    }
+
+    /// A transaction is durable: how long its work took, and its commit.
+    pub(super) fn committed(&self, work: Duration, commit: Duration) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.committed(work, commit);
+        }
+    }
+
+    /// An event of a client is in the log.
+    pub(super) fn logged(&self, kind: &'static str) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.logged(kind);
+        }
+    }
+}
