@@ -2,10 +2,11 @@
 //!
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
 //! `cases`, `asking`, `isolation`, `noting`, `explaining`, `exchanging`, `serving`, `admitting`,
-//! `joining`, `remembering`, `conflict`, `streams`, `leaving`, `reachability`, `unreached` and
-//! `periodic` hold control flow. The others are leaves, which know no other leaf.
+//! `joining`, `remembering`, `conflict`, `streams`, `leaving`, `reachability`, `unreached`,
+//! `periodic`, `eventing`, `acknowledging` and `event_repair` hold control flow. The others are leaves, which know no other leaf.
 
 mod accrual;
+mod acknowledging;
 mod admitting;
 mod agreeing;
 mod agreement;
@@ -17,6 +18,12 @@ mod conflict;
 mod describing;
 mod digest;
 mod dissemination;
+mod event_book;
+mod event_keep;
+mod event_owing;
+mod event_pulls;
+mod event_repair;
+mod event_telling;
 mod eventing;
 mod evicting;
 mod exchange;
@@ -98,7 +105,8 @@ pub use outbox::{
     Transmit, VerdictReport, WitnessReport,
 };
 pub use stats::{
-    Counts, Direction, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome, Transport,
+    Counts, Direction, EventCount, ProbeKind, ProbeOutcome, Rejection, Stats, SuspicionOutcome,
+    Transport,
 };
 pub use unreached::{Reach, ReachCause, UnreachedPair};
 pub use view::{MemberState, NodeState};
@@ -109,6 +117,7 @@ use agreement::Agreement;
 use case::Case;
 use conflict::Conflict;
 use dissemination::{ByteBucket, Dissemination};
+use eventing::EventState;
 use evicting::Evictions;
 use exchange::Running;
 use forgetting::Removals;
@@ -246,6 +255,7 @@ pub struct Node {
     heartbeat_cursor: NameHash,
     agreement: Agreement,
     metadata: MetadataBook,
+    events: EventState,
     // Streams.
     exchanges: BTreeMap<ExchangeId, Exchange>,
     next_exchange: u64,
@@ -322,6 +332,7 @@ impl Node {
             heartbeat_cursor: NameHash::MIN,
             agreement: Agreement::default(),
             metadata: MetadataBook::new(now),
+            events: EventState::new(&config, now),
             exchanges: BTreeMap::new(),
             next_exchange: 0,
             serving: Serving::new(rngs.exchange.next_u64(), now),
@@ -376,7 +387,7 @@ impl Node {
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
             Input::Describe { change } => self.on_describe(change, outbox),
             Input::Publish { events } => self.on_publish(events),
-            Input::Stored { events } => self.on_stored(events),
+            Input::Stored { events } => self.on_stored(events, outbox),
             Input::RestoreEvents { events, marks } => self.on_restore_events(events, marks),
             Input::WallClock { since_epoch } => self.on_wall_clock(since_epoch),
             Input::AwaitAgreement { length, pause } => self.on_await_agreement(length, pause),
@@ -385,6 +396,8 @@ impl Node {
         self.arm_agreement();
         self.arm_settle();
         self.arm_hold();
+        self.review_owed();
+        self.arm_events();
     }
 
     /// When [`Input::Deadline`] is next wanted. There always is a next deadline.

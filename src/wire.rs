@@ -18,6 +18,7 @@
 //! its tests pin the format.
 
 mod codec;
+mod event;
 mod exchange;
 mod extension;
 mod holders;
@@ -27,8 +28,12 @@ mod message;
 mod reach;
 mod values;
 
-use crate::member::{Metadata, keyed_hash};
+use crate::member::{Metadata, UserEvent, keyed_hash};
 
+pub use event::{
+    AckHolders, AckSet, EVENT_HEADS_MAX, EVENT_SPANS_MAX, EVENTS_PER_MESSAGE_MAX, EventAcks,
+    EventHead, EventHeads, EventPull, EventSpan, EventValues, Events, ToldEvent, ToldWhat,
+};
 pub use exchange::{
     Advice, Bucket, DIGEST_BUCKETS, DIGEST_IDS_MAX, Delta, Difference, Digest, IDS_MAX, Place,
     Summary,
@@ -156,6 +161,30 @@ pub fn metadata_digest(metadata: &Metadata) -> MetadataDigest {
 #[must_use]
 pub fn update_bytes(update: &Update) -> usize {
     codec::encoded_bytes(update)
+}
+
+/// Bytes that `told` adds to a message.
+#[must_use]
+pub fn told_event_bytes(told: &ToldEvent) -> usize {
+    codec::encoded_bytes(told)
+}
+
+/// Bytes that `event` adds to a message; at most 65,536 and some 300 more.
+#[must_use]
+pub fn event_bytes(event: &UserEvent) -> usize {
+    codec::encoded_bytes(event)
+}
+
+/// Bytes that `set` adds to a message.
+#[must_use]
+pub fn ack_set_bytes(set: &AckSet) -> usize {
+    codec::encoded_bytes(set)
+}
+
+/// Bytes that `head` adds to a message.
+#[must_use]
+pub fn event_head_bytes(head: &EventHead) -> usize {
+    codec::encoded_bytes(head)
 }
 
 /// Bytes that `holders` add to a message, beside the one that says that there are none.

@@ -127,6 +127,25 @@ impl Checker {
         self.invariant_no_verdict_within_the_tolerance(now, process, event, config)
     }
 
+    /// What was found of a user event that came out; see [`EventStore`](crate::store::EventStore).
+    /// Damaged bytes may say anything.
+    ///
+    /// # Errors
+    /// An invariant does not hold.
+    pub fn invariant_events(
+        &self,
+        now: Instant,
+        process: &Process,
+        taken: Result<(), (&'static str, String)>,
+    ) -> Result<(), Violation> {
+        match taken {
+            Err((invariant, detail)) if self.damaged == 0 => {
+                broken(invariant, now, process, detail)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Damaged bytes were delivered: nothing follows any more from what others are known to have
     /// said.
     pub fn note_damaged(&mut self) {

@@ -15,6 +15,7 @@
 //! | [`streams`] | connections: refused, cut, stalled, answered |
 //! | [`process`] | one run of a node, and what may be wrong with it |
 //! | [`world`] | the loop that hands everything to the cores, faults, questions |
+//! | [`store`] | what a process keeps of user events, and what must be true of it |
 //! | [`checker`] | invariants that hold after every event |
 //! | [`trace`] | one line per event |
 //! | [`swarm`] | random faults against random clusters |
@@ -57,6 +58,7 @@ pub mod queue;
 pub mod rules;
 pub mod scale;
 pub mod scenarios;
+pub mod store;
 pub mod streams;
 pub mod svg;
 pub mod swarm;

@@ -1,17 +1,18 @@
 //! One run of a node, and what may be wrong with it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::rngs::Xoshiro256PlusPlus;
-use rumord::member::{Generation, NodeId, NodeName};
+use rumord::member::{Delivery, Generation, NodeId, NodeName};
 use rumord::protocol::{Event, ExchangeId, Node, StreamId, Transmit};
 use rumord::time::Instant;
 
 use crate::link::exponential;
 use crate::network::Packet;
+use crate::store::EventStore;
 use crate::streams::Frames;
 
 /// Datagrams that wait in the socket of a process that stands still; further ones are dropped.
@@ -164,6 +165,10 @@ pub struct Process {
     pub lateness: Lateness,
     /// What it said, in the world's time; without the noise of single probes.
     pub events: Vec<(Instant, Event)>,
+    /// The user events in its data directory.
+    pub store: EventStore,
+    /// The number of the last event that it sent, of each life and kind of delivery.
+    pub(crate) sent: BTreeMap<(Generation, Delivery), u64>,
     /// When it ended, in the world's time.
     pub(crate) ended_at: Option<Instant>,
     /// How often its condition has changed: an end that was planned for an earlier one is void.

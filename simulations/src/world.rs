@@ -7,6 +7,7 @@ mod faults;
 mod hosts;
 mod lifecycle;
 mod memory;
+mod publishing;
 mod questions;
 mod tampering;
 mod watching;
@@ -16,7 +17,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::rngs::Xoshiro256PlusPlus;
-use rumord::protocol::{Config, Event, Input, Outbox, RELEASE_UNIX_SECONDS};
+use rumord::member::EventRef;
+use rumord::protocol::{Config, Event, EventCount, Input, Node, Outbox, RELEASE_UNIX_SECONDS};
 use rumord::time::Instant;
 
 pub use lifecycle::{AddressChoice, GenerationChoice, NodeIdChoice, Restart, Start};
@@ -30,6 +32,7 @@ use crate::link::Link;
 use crate::network::{Network, Packet};
 use crate::process::{Process, ProcessId};
 use crate::queue::{Class, Queue};
+use crate::store::Published;
 use crate::streams::{ConnectionId, Connections, Step};
 use crate::trace::{Trace, Tracing};
 
@@ -131,6 +134,8 @@ pub struct World {
     listeners: BTreeMap<SocketAddr, ProcessId>,
     outbox: Outbox,
     checker: Checker,
+    /// Every event that clients sent.
+    published: Published,
     watches: Vec<watching::Watch>,
     trace: Trace,
     nodes_rng: Xoshiro256PlusPlus,
@@ -156,6 +161,7 @@ impl World {
             listeners: BTreeMap::new(),
             outbox: Outbox::new(),
             checker: Checker::default(),
+            published: Published::new(),
             watches: Vec::new(),
             trace: Trace::new(options.tracing),
             nodes_rng: fork(options.seed, Consumer::Nodes),
@@ -258,9 +264,11 @@ impl World {
         outbox.clear();
         let process = &mut self.processes[id.0];
         let revision = process.node.revision();
+        let acks = acks_of(&process.node);
         let local = process.clock.local(self.now);
         process.node.handle(local, input, &mut outbox);
         let told = outbox.events.len();
+        let stored: Vec<EventRef> = outbox.events.iter().filter_map(user_event).collect();
         for event in outbox.events.drain(..) {
             self.on_event(id, event);
         }
@@ -268,7 +276,7 @@ impl World {
             self.transmit(id, transmit);
         }
         let changed = self.processes[id.0].node.revision() != revision;
-        if told > 0 || changed {
+        if told > 0 || changed || acks_of(&self.processes[id.0].node) != acks {
             self.changes += 1;
         }
         if changed {
@@ -280,6 +288,9 @@ impl World {
         }
         self.outbox = outbox;
         self.arm(id);
+        if !stored.is_empty() {
+            self.feed(id, Input::Stored { events: &stored });
+        }
     }
 
     fn on_event(&mut self, id: ProcessId, event: Event) {
@@ -290,12 +301,15 @@ impl World {
         let sound = self
             .checker
             .inspect_event(self.now, process, &event, &self.options.config);
+        let taken = process.store.take(&event, &self.published);
+        let kept = self.checker.invariant_events(self.now, process, taken);
         self.trace
             .note(self.now, Some(process), "event", format_args!("{event:?}"));
         if self.options.keeping == Keeping::Events {
             process.events.push((self.now, event));
         }
         self.report(sound);
+        self.report(kept);
     }
 
     /// Puts the next deadline of a process into the queue, unless an earlier one is there.
@@ -336,4 +350,17 @@ impl World {
                 .invariant_packets_are_conserved(self.now, self.network.tally(), open);
         self.report(sound);
     }
+}
+
+/// The event that comes out, if one does.
+fn user_event(event: &Event) -> Option<EventRef> {
+    match event {
+        Event::User(event) => Some(event.event_ref()),
+        _ => None,
+    }
+}
+
+/// How many messages about who has which events have come: each may change what a sender knows.
+fn acks_of(node: &Node) -> u64 {
+    node.stats().events.get(EventCount::Acks)
 }

@@ -53,7 +53,7 @@ impl Node {
     }
 
     /// Where `member` stands in the list of alive members, this node included.
-    fn place_of(&self, member: NameHash) -> Option<usize> {
+    pub(super) fn place_of(&self, member: NameHash) -> Option<usize> {
         let after = self.table.ring_after(member);
         if member == self.local.hash {
             return Some(after);

@@ -74,6 +74,15 @@ impl Agreement {
         word.is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
+    /// The places of those that are known to hold it, in order.
+    pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
+        let words = self.bits.iter().enumerate();
+        words.flat_map(|(number, &word)| {
+            let set = (0..64).filter(move |bit| word >> bit & 1 == 1);
+            set.map(move |bit| 64 * number + bit)
+        })
+    }
+
     /// How many are known to hold it.
     #[must_use]
     pub fn held(&self) -> usize {
@@ -103,7 +112,7 @@ impl Agreement {
         if map.members as usize != self.members {
             return Err(Implausible);
         }
-        let mut told = self.places(&map.places)?;
+        let mut told = self.read(&map.places)?;
         if let HolderPlaces::Missing(_) = map.places {
             told.iter_mut().for_each(|word| *word = !*word);
             self.trim(&mut told);
@@ -117,7 +126,7 @@ impl Agreement {
     }
 
     /// The places that are told as bits.
-    fn places(&self, places: &HolderPlaces) -> Result<Vec<u64>, Implausible> {
+    fn read(&self, places: &HolderPlaces) -> Result<Vec<u64>, Implausible> {
         let mut bits = vec![0; self.bits.len()];
         match places {
             HolderPlaces::Map(bytes) => {

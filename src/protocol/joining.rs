@@ -146,6 +146,7 @@ impl Node {
     /// Tables were exchanged, or there is nobody to exchange with.
     pub(super) fn become_ready(&mut self) {
         if self.life == Life::Joining {
+            self.events.begun = true;
             self.life = Life::Ready;
         }
     }

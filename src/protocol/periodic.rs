@@ -39,6 +39,7 @@ impl Node {
         self.arm_push();
         self.arm_agreement();
         self.arm_hold();
+        self.arm_events();
         debug_assert!(
             self.next_deadline() > self.now,
             "the deadline did not move on"
@@ -60,6 +61,7 @@ impl Node {
             Timer::Admission(stream) => self.on_admission_step(stream, out),
             Timer::Forget(member) => self.on_forget_step(member, punctuality, out),
             Timer::Push => self.on_push(out),
+            Timer::Events => self.on_events_due(out),
             Timer::Agreement => self.on_agreement_due(out),
             Timer::Join => self.on_join_due(out),
             Timer::Leave => self.on_leave_round(out),
@@ -85,9 +87,11 @@ impl Node {
             self.metadata.leases.drop(forgotten);
             self.metadata.pulls.drop(forgotten);
             self.metadata.digests.drop(forgotten);
+            self.forget_events_of(forgotten);
         }
         self.end_leases();
         self.metadata.pulls.sweep();
+        self.tidy_events();
         self.hold.expire(self.now);
         if self.life == Life::Forgotten {
             return;

@@ -82,20 +82,27 @@ impl Node {
             Message::Difference(answer) => {
                 self.on_difference(AnsweredBy::Datagram(from), &answer, out);
             }
+            Message::Events(events) => self.on_events(&events, out),
+            Message::EventAcks(acks) => self.on_event_acks(&acks),
+            Message::EventHeads(heads) => {
+                self.on_event_heads(Asked::Datagram { from, bytes }, &heads, out);
+            }
             Message::Join(_)
             | Message::Table(_)
             | Message::Busy(_)
             | Message::Refused(_)
             | Message::Superseded(_)
             | Message::Pull(_)
-            | Message::Values(_) => self.reject(Rejection::WrongTransport),
+            | Message::Values(_)
+            | Message::EventPull(_)
+            | Message::EventValues(_) => self.reject(Rejection::WrongTransport),
         }
     }
 
     /// How many bytes may answer a message of `bytes`: as many as fit a datagram for a member that
     /// lately answered this node from the same address, else no more than it sent, so that a
     /// forged source cannot make this node flood somebody.
-    fn answer_budget(&self, sender: &Sender, from: SocketAddr, bytes: usize) -> usize {
+    pub(super) fn answer_budget(&self, sender: &Sender, from: SocketAddr, bytes: usize) -> usize {
         let proven =
             self.address_of(sender.member) == Some(from) && self.has_answered_lately(sender.member);
         let trusting = self.config.spreading == Spreading::Infection;
@@ -130,6 +137,7 @@ impl Node {
         self.take_gossip(&ping.gossip, out);
         self.hear_table(&ping.sender, &ping.gossip);
         self.hear_clock(ping, out);
+        self.note_event_sum(&ping.gossip);
         let differs = ping.gossip.fingerprint.0 != self.table.fingerprint();
         let fill = if differs && self.config.spreading == Spreading::Prompt {
             Fill::Recent
@@ -199,6 +207,7 @@ impl Node {
         self.hear_table(&ack.sender, &ack.gossip);
         self.follow_purpose(&probe.purpose, ack.sender.member, out);
         self.compare(from, ack.sender.member, &ack.gossip, (quiet, learnt), out);
+        self.compare_events(ack.sender.member, &ack.gossip, out);
     }
 
     /// What an answer means beyond being one.

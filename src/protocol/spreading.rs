@@ -144,7 +144,9 @@ impl Node {
         if fill == Fill::Recent {
             self.load_recent(&mut cargo);
         }
-        let extensions = self.load_reports(&mut cargo.room);
+        let events = self.load_events(&mut cargo.room);
+        let mut extensions = self.load_reports(&mut cargo.room).into_vec();
+        extensions.extend(events);
         // News goes first: who holds a table matters once it rests.
         let holders = self.told_holders(cargo.room);
         Gossip {
@@ -153,7 +155,7 @@ impl Node {
             updates: cargo.updates.into(),
             heartbeats: heartbeats.into(),
             holders,
-            extensions,
+            extensions: extensions.into(),
         }
     }
 
@@ -383,7 +385,7 @@ impl Node {
 
     /// The peers of a round: the next ring members after those of earlier rounds, and random ones.
     /// In a cluster that small it is everybody.
-    fn push_peers(&mut self, round: Round) -> Vec<NameHash> {
+    pub(super) fn push_peers(&mut self, round: Round) -> Vec<NameHash> {
         let active = self.table.active();
         if active.len() <= round.random + round.ring {
             return active.to_vec();

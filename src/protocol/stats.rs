@@ -104,6 +104,40 @@ labels! {
 }
 
 labels! {
+    /// What happened to user events, and because of them.
+    EventCount {
+        /// Events that clients sent through this node.
+        Published = "published",
+        /// Copies of events sent to other members in rounds.
+        Told = "told",
+        /// Events of others that came out, in order.
+        Delivered = "delivered",
+        /// Copies that had come before.
+        Duplicate = "duplicate",
+        /// Events that waited for those before them.
+        Held = "held",
+        /// Events sent at most once, dropped because later ones had come out.
+        Late = "late",
+        /// Events too far ahead of the last one to be held.
+        Beyond = "beyond",
+        /// Events of lives too old to be told apart.
+        Old = "old",
+        /// Questions straight to members that had not acknowledged.
+        Asked = "asked",
+        /// Messages received that acknowledge events, or say who has them.
+        Acks = "acks",
+        /// Comparisons of heads begun.
+        Compared = "compared",
+        /// Events that came because they were asked for.
+        Pulled = "pulled",
+        /// Events that are kept nowhere any more.
+        Missed = "missed",
+        /// Events that are not kept any more, by age or number.
+        Expired = "expired",
+    }
+}
+
+labels! {
     /// Why received bytes were dropped. Nothing else happens to them.
     Rejection {
         /// Shorter than a frame, or not of this protocol.
@@ -136,6 +170,8 @@ labels! {
         NameCollision = "name-collision",
         /// Who holds a table, told in a way that contradicts the table.
         Agreement = "agreement",
+        /// A user event, or who has it, told by somebody or of somebody that cannot be.
+        Event = "event",
         /// Left over in a socket from before this node slept for long.
         Stale = "stale",
         /// To a node that was removed from the cluster.
@@ -267,6 +303,8 @@ pub struct Stats {
     pub exchanged_records: u64,
     /// Joins and exchanges sent elsewhere because too many were served.
     pub busy: u64,
+    /// What happened to user events.
+    pub events: Counts<EventCount>,
     /// Two different self-descriptions seen under one version.
     pub metadata_conflicts: u64,
     /// Updates dropped because a queue was full, by queue.

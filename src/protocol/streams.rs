@@ -36,6 +36,16 @@ pub(super) enum Exchange {
         /// Whose.
         member: NameHash,
     },
+    /// Comparing with this member up to where there are user events.
+    EventHeads {
+        /// Whom.
+        member: NameHash,
+    },
+    /// Asking this member for user events.
+    EventPull {
+        /// Whom.
+        member: NameHash,
+    },
     /// A ping; its question is in the probe book.
     Ping,
     /// A ping to the holder of a name that somebody else wants, on whose stream.
@@ -117,6 +127,10 @@ impl Node {
             Message::Digest(digest) => self.on_digest(Asked::Stream(stream), &digest, out),
             Message::Delta(delta) => self.on_delta(Asked::Stream(stream), &delta, out),
             Message::Pull(pull) => self.on_pull(stream, &pull, out),
+            Message::EventPull(pull) => self.on_event_pull(stream, &pull, out),
+            Message::EventHeads(heads) => {
+                self.on_event_heads(Asked::Stream(stream), &heads, out);
+            }
             _ => {
                 self.reject(Rejection::WrongTransport);
                 self.answer(stream, &[], out);
@@ -150,6 +164,9 @@ impl Node {
             (Exchange::Ping | Exchange::AskHolder { .. }, Message::WrongTarget(answer)) => {
                 self.on_wrong_target(&answer, out);
             }
+            (Exchange::Join { .. }, Message::EventHeads(heads)) => {
+                self.on_join_heads(exchange, &heads);
+            }
             (Exchange::Join { .. }, Message::Table(table)) => {
                 self.on_join_table(exchange, purpose, &table, out);
             }
@@ -172,6 +189,12 @@ impl Node {
             (Exchange::Pull { member }, Message::Values(values)) => {
                 self.on_values(exchange, member, &values, out);
             }
+            (Exchange::EventHeads { .. }, Message::EventHeads(heads)) => {
+                self.on_heads_reply(exchange, &heads, out);
+            }
+            (Exchange::EventPull { member }, Message::EventValues(values)) => {
+                self.on_event_values(exchange, member, &values, out);
+            }
             _ => self.reject(Rejection::Unsolicited),
         }
     }
@@ -185,10 +208,12 @@ impl Node {
             Some(Exchange::Join { address, .. }) => self.on_join_failed(address, out),
             Some(Exchange::Tables) => self.on_table_stream_ended(exchange, out),
             Some(Exchange::Pull { member }) => self.on_pull_failed(exchange, member, out),
+            Some(Exchange::EventPull { member }) => self.on_event_pull_failed(exchange, member),
             Some(Exchange::AskHolder { stream, until }) if self.now < until => {
                 self.on_holder_unheard(stream);
             }
-            Some(Exchange::Ping | Exchange::AskHolder { .. }) | None => {}
+            Some(Exchange::EventHeads { .. } | Exchange::Ping | Exchange::AskHolder { .. })
+            | None => {}
         }
     }
 
@@ -225,8 +250,9 @@ impl Node {
 
     /// Answers with the whole table.
     pub(super) fn answer_table(&mut self, stream: StreamId, out: &mut Outbox) {
-        let tables: Vec<Message> = self.tables().into_iter().map(Message::Table).collect();
-        self.answer(stream, &tables, out);
+        let mut answer = self.heads_for_joiner();
+        answer.extend(self.tables().into_iter().map(Message::Table));
+        self.answer(stream, &answer, out);
     }
 
     /// All records that are told, in parts that fit a frame.
@@ -305,6 +331,7 @@ impl Node {
         self.note_stream_answer(table.sender.member, out);
         if table.last {
             self.exchanges.remove(&exchange);
+            self.begin_events(exchange, table.sender.member);
             self.joins
                 .settle(address, JoinState::Joined(table.sender.member));
             self.on_joined(address, records, out);

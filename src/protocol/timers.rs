@@ -25,6 +25,8 @@ pub enum Timer {
     Forget(NameHash),
     /// News is due to be pushed.
     Push,
+    /// Something about user events is due.
+    Events,
     /// Somebody waits for agreement, and is to be told how far it is.
     Agreement,
     /// A join address is due to be tried.
@@ -46,7 +48,7 @@ pub enum Timer {
 }
 
 /// How many timers there is one of each.
-const SINGLES: usize = 10;
+const SINGLES: usize = 11;
 
 /// Which timer is due when. Setting replaces, cancelling removes: nothing in here is ever stale.
 #[derive(Default, Debug)]
@@ -62,6 +64,7 @@ pub struct Timers {
 impl Timer {
     const SINGLE: [Timer; SINGLES] = [
         Timer::Push,
+        Timer::Events,
         Timer::Agreement,
         Timer::Join,
         Timer::Leave,
@@ -77,15 +80,16 @@ impl Timer {
     const fn single(self) -> Option<usize> {
         match self {
             Timer::Push => Some(0),
-            Timer::Agreement => Some(1),
-            Timer::Join => Some(2),
-            Timer::Leave => Some(3),
-            Timer::Hold => Some(4),
-            Timer::Slot => Some(5),
-            Timer::Exchange => Some(6),
-            Timer::FollowUp => Some(7),
-            Timer::Settle => Some(8),
-            Timer::Period => Some(9),
+            Timer::Events => Some(1),
+            Timer::Agreement => Some(2),
+            Timer::Join => Some(3),
+            Timer::Leave => Some(4),
+            Timer::Hold => Some(5),
+            Timer::Slot => Some(6),
+            Timer::Exchange => Some(7),
+            Timer::FollowUp => Some(8),
+            Timer::Settle => Some(9),
+            Timer::Period => Some(10),
             _ => None,
         }
     }
@@ -207,10 +211,10 @@ mod tests {
     fn timer(n: u8) -> Timer {
         let member = NameHash::from_wire(u64::from(n).to_be_bytes());
         match n {
-            0..10 => Timer::SINGLE[usize::from(n)],
-            10..12 => Timer::Probe(ProbeSeq(n.into())),
-            12..15 => Timer::Case(member),
-            15..18 => Timer::ForeignSuspicion(member),
+            0..11 => Timer::SINGLE[usize::from(n)],
+            11..13 => Timer::Probe(ProbeSeq(n.into())),
+            13..16 => Timer::Case(member),
+            16..19 => Timer::ForeignSuspicion(member),
             _ => Timer::Admission(StreamId(n.into())),
         }
     }
@@ -218,7 +222,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn timers_are_as_in_a_plain_map(
-            steps in proptest::collection::vec((0..4u8, 0..19u8, 0..6u64), 1..80),
+            steps in proptest::collection::vec((0..4u8, 0..20u8, 0..6u64), 1..80),
         ) {
             let (mut timers, mut map) = (Timers::default(), BTreeMap::new());
             let mut now = Instant::ORIGIN;

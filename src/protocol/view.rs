@@ -69,6 +69,14 @@ pub struct NodeState {
     pub stream_answered_at: Option<Instant>,
     /// Updates being told.
     pub queued_updates: usize,
+    /// User events that wait to be told, again or for the first time.
+    pub queued_events: usize,
+    /// User events that are kept for members that lack them.
+    pub kept_events: usize,
+    /// User events that wait for those before them.
+    pub held_events: usize,
+    /// Members that are asked directly whether they have this node's events.
+    pub owed_members: usize,
     /// Verdicts of a healing partition that wait for the accused to refute them.
     pub held_verdicts: usize,
     /// Open cases.
@@ -199,6 +207,10 @@ impl Node {
             miss_rate: self.misses.share(),
             stream_answered_at: self.sight.streams.answered_at(),
             queued_updates: self.news.len(),
+            queued_events: self.events.telling.len(),
+            kept_events: self.events.keep.len(),
+            held_events: self.events.book.held(),
+            owed_members: self.events.owing.asking(),
             held_verdicts: self.hold.len(),
             cases: self.cases.len(),
             generation: self.local.generation,

@@ -103,6 +103,7 @@ impl Node {
         self.contacts.clear();
         self.exchanges.clear();
         self.metadata.pulls = Pulls::default();
+        self.events.start_over(&self.config);
         self.running = None;
         self.removals.stages.clear();
         self.probes = ProbeBook::new(self.rngs.first_seq());

@@ -20,9 +20,10 @@ use super::values::{
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
+    Delivery, EVENT_NAME_BYTES_MAX, EVENT_PAYLOAD_BYTES_MAX, EventKey, EventName, EventRef,
     Generation, Incarnation, LEASE_REASON_BYTES_MAX, Lease, METADATA_BYTES_MAX,
     METADATA_ENTRIES_MAX, Metadata, NAME_BYTES_MAX, NameHash, NodeId, NodeName, Record, Service,
-    Standing, Status, Tags, Version, WireRange,
+    Standing, Status, Tags, UserEvent, Version, WireRange,
 };
 
 /// Memory that one decoded datagram may claim. It counts structures in memory, not bytes on the
@@ -162,6 +163,43 @@ wire_as!(
     Service => (NodeName, Raw2, TagsOnWire),
     |service| (service.name.clone(), Raw2(service.port), TagsOnWire(service.tags.clone())),
     |(name, port, tags)| Ok(Service { name, port: port.0, tags: tags.0 })
+);
+
+wire_as!(
+    Delivery => u8,
+    |delivery| *delivery as u8,
+    |byte| Delivery::ALL.get(usize::from(byte)).copied().ok_or("an unknown delivery")
+);
+wire_as!(EventKey => [u8; 16], |key| key.0, |bytes| Ok(EventKey(bytes)));
+wire_as!(
+    EventName => List<u8, EVENT_NAME_BYTES_MAX>,
+    |name| name.as_str().as_bytes().to_vec().into(),
+    |bytes| {
+        let text = std::str::from_utf8(&bytes).map_err(|_| "an event's name is not UTF-8")?;
+        EventName::new(text).map_err(|_| "an event's name breaks the rules")
+    }
+);
+wire_as!(
+    EventRef => (NameHash, Generation, Delivery, u64),
+    |event| (event.origin, event.generation, event.delivery, event.sequence),
+    |(origin, generation, delivery, sequence)| Ok(EventRef {
+        origin, generation, delivery, sequence,
+    })
+);
+
+type Payload = List<u8, EVENT_PAYLOAD_BYTES_MAX>;
+
+wire_as!(
+    UserEvent => (
+        NodeName, Generation, Delivery, u64, Option<EventKey>, u64, EventName, Payload,
+    ),
+    |event| (
+        event.origin.clone(), event.generation, event.delivery, event.sequence, event.key,
+        event.unix_ms, event.name.clone(), event.payload.clone().into(),
+    ),
+    |(origin, generation, delivery, sequence, key, unix_ms, name, payload)| Ok(UserEvent {
+        origin, generation, delivery, sequence, key, unix_ms, name, payload: payload.into_vec(),
+    })
 );
 
 type Text = List<u8, METADATA_BYTES_MAX>;

@@ -35,6 +35,28 @@ impl Extension {
     /// Nothing, to make a ping as large as a datagram may be; the answer is as large.
     pub const PADDING: u16 = 4;
 
+    /// Which user events the sender has, on pings and acks while any are kept.
+    pub const EVENTS: u16 = 5;
+
+    /// Up to where the sender has which user events, as a number, and whether that had not changed
+    /// for a while.
+    #[must_use]
+    pub fn events(sum: u64, quiet: bool) -> Self {
+        let mut bytes = sum.to_be_bytes().to_vec();
+        bytes.push(u8::from(quiet));
+        Extension {
+            tag: Self::EVENTS,
+            bytes: bytes.into(),
+        }
+    }
+
+    /// The number and whether it rests, if this is one; bits of later versions are not looked at.
+    #[must_use]
+    pub fn as_events(&self) -> Option<(u64, bool)> {
+        let [sum @ .., quiet] = <[u8; 9]>::try_from(&self.bytes[..]).ok()?;
+        (self.tag == Self::EVENTS).then(|| (u64::from_be_bytes(sum), quiet & 1 != 0))
+    }
+
     /// A mark without further bytes.
     #[must_use]
     pub fn mark(tag: u16) -> Self {
@@ -174,6 +196,17 @@ mod tests {
         hostile.bytes = vec![9; 100].into();
         assert!(hostile.as_reach().is_some_and(|read| read.is_err()));
         assert_eq!(Extension::mark(7).as_reach(), None);
+    }
+
+    #[test]
+    fn a_sum_of_events_is_read_again_and_nothing_else_is_one() {
+        let told = Extension::events(0x0102_0304_0506_0708, true);
+        assert_eq!(told.tag, 5);
+        assert_eq!(*told.bytes, [1, 2, 3, 4, 5, 6, 7, 8, 1]);
+        assert_eq!(told.as_events(), Some((0x0102_0304_0506_0708, true)));
+        assert_eq!(Extension::events(7, false).as_events(), Some((7, false)));
+        assert_eq!(Extension::clock(7).as_events(), None);
+        assert_eq!(Extension::mark(Extension::EVENTS).as_events(), None);
     }
 
     #[test]

@@ -32,6 +32,9 @@
 //!  large      A --News--------> B      an announcement: metadata too large for a datagram
 //!             B --Pull--------> A      (stream) once per member and version
 //!             B <--Values------ A
+//!
+//!  events     A --Events------> some   user events, in rounds; how they are acknowledged,
+//!                                      compared and pulled, `event` says
 //! ```
 //!
 //! Ping, PingReq, Ack and News carry [`Gossip`]: the sender's table fingerprint, updates, and who
@@ -44,6 +47,7 @@ use std::time::Duration;
 use bincode::{Decode, Encode};
 
 use super::codec;
+use super::event::{EventAcks, EventHeads, EventPull, EventValues, Events};
 use super::exchange::{Delta, Difference, Digest};
 use super::extension::Extension;
 use super::holders::Holders;
@@ -437,4 +441,14 @@ messages! {
     Pull(Pull) = 32, "pull";
     /// See [`Values`].
     Values(Values) = 33, "values";
+    /// See [`Events`].
+    Events(Events) = 40, "events";
+    /// See [`EventAcks`].
+    EventAcks(EventAcks) = 41, "event-acks";
+    /// See [`EventHeads`].
+    EventHeads(EventHeads) = 42, "event-heads";
+    /// See [`EventPull`].
+    EventPull(EventPull) = 43, "event-pull";
+    /// See [`EventValues`].
+    EventValues(EventValues) = 44, "event-values";
 }

@@ -12,6 +12,7 @@ use rumord::time::Instant;
 
 use super::{EPOCH, World};
 use crate::process::{Clock, Condition, Lateness, Process, ProcessId};
+use crate::store::EventStore;
 
 /// The port of every node that is not given an address.
 const PORT: u16 = 7480;
@@ -221,6 +222,8 @@ impl World {
             wall_ahead: 0,
             lateness: Lateness::None,
             events: Vec::new(),
+            store: EventStore::of(id, None),
+            sent: BTreeMap::new(),
             ended_at: None,
             changes: 0,
             starved_until: None,
@@ -334,6 +337,7 @@ impl World {
         let restarted = self.start(start);
         if restart.node_id == NodeIdChoice::Kept {
             self.remember(restarted, id);
+            self.restore_events(restarted, id);
         }
         restarted
     }

@@ -12,6 +12,7 @@ mod comparing;
 mod conflicts;
 mod crashing;
 mod describing;
+mod events;
 mod evicting;
 mod exchanging;
 mod explaining;

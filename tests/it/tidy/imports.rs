@@ -9,12 +9,15 @@ type ModulePath = Vec<String>;
 
 /// The hubs of `protocol`, which know its leaves.
 const HUBS: &[&str] = &[
+    "acknowledging",
     "admitting",
     "agreeing",
     "asking",
     "cases",
     "conflict",
     "describing",
+    "event_repair",
+    "eventing",
     "evicting",
     "exchanging",
     "explaining",
