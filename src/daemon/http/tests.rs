@@ -6,9 +6,11 @@ mod blocking;
 mod control;
 mod events;
 mod fake;
+mod idempotency;
 mod limits;
 mod metadata;
 mod problems;
+mod publish;
 mod reachability;
 mod reads;
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
+mod events;
 mod keeping;
+mod keys;
 
 const NOW: u64 = RELEASE_UNIX_SECONDS + 1000;
 const DAY: u64 = 24 * 3600;

@@ -26,7 +26,6 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 pub(super) struct Api {
     pub(super) node: Arc<FakeNode>,
     pub(super) store: Arc<SqliteStore>,
-    pub(super) metrics: Arc<Metrics>,
     /// What the store says is durable; nobody tells it to anybody.
     pub(super) durable: mpsc::UnboundedReceiver<Durable>,
     pub(super) address: SocketAddr,
@@ -63,7 +62,7 @@ impl Api {
         let state = State {
             node: node.clone(),
             store: store.clone(),
-            metrics: metrics.clone(),
+            metrics,
             writes,
         };
         let (stop, stopped) = oneshot::channel();
@@ -75,7 +74,6 @@ impl Api {
         Api {
             node,
             store,
-            metrics,
             durable,
             address,
             stop,

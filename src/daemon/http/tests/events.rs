@@ -12,7 +12,7 @@ use crate::daemon::http::Writes;
 use crate::daemon::http::connections::Bounded;
 use crate::node::EVENTS_MAX;
 
-fn append(api: &Api, count: usize) {
+pub(super) fn append(api: &Api, count: usize) {
     for _ in 0..count {
         api.node.log.append(SystemTime::now(), death(1).what);
     }

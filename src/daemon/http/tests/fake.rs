@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::daemon::http::{Membership, Pending};
 use crate::member::{
@@ -19,6 +19,9 @@ use crate::protocol::{
     AgreementState, DeliveryState, EventBacklog, Forgetting, JoinOutcome, MetadataChange,
     MetadataOutcome, RefusalReason, Stats,
 };
+
+/// Forgets that may run at a time.
+const HELD: usize = 64;
 
 /// Shows what the test stores in it.
 pub(super) struct FakeNode {
@@ -35,9 +38,9 @@ pub(super) struct FakeNode {
     pub(super) delivery: Mutex<Option<DeliveryState>>,
     /// Changes of the self-description that were made.
     pub(super) changes_made: AtomicUsize,
-    /// Forgets and leaves wait for a permit of it.
-    pub(super) gate: Arc<Semaphore>,
-    /// Forgets and leaves that were begun.
+    /// Forgets wait for a permit of it.
+    gate: Arc<Semaphore>,
+    /// Forgets that were begun.
     pub(super) begun: AtomicUsize,
 }
 
@@ -54,7 +57,7 @@ impl FakeNode {
             backlog: Backlog::default(),
             delivery: Mutex::default(),
             changes_made: AtomicUsize::new(0),
-            gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            gate: Arc::new(Semaphore::new(HELD)),
             begun: AtomicUsize::new(0),
         })
     }
@@ -70,6 +73,24 @@ impl FakeNode {
             changes.send_replace(index);
         }
         self.converged.send_replace(converged);
+    }
+
+    /// Has forgets wait until this is dropped.
+    pub(super) async fn hold(&self) -> OwnedSemaphorePermit {
+        let all = u32::try_from(HELD).expect("small");
+        let gate = Arc::clone(&self.gate);
+        gate.acquire_many_owned(all).await.expect("never closed")
+    }
+
+    /// Waits until so many forgets were begun.
+    pub(super) async fn until_begun(&self, count: usize) {
+        let begun = async {
+            while self.begun.load(Ordering::Relaxed) < count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let soon = Duration::from_secs(20);
+        tokio::time::timeout(soon, begun).await.expect("in time");
     }
 
     /// For how long agreement was waited for, and the pauses wanted.
@@ -121,7 +142,6 @@ impl FakeNode {
         } else if *expected == Expected::Absent {
             return Err(DescribeError::Exists);
         }
-        self.changes_made.fetch_add(1, Ordering::Relaxed);
         let mut next = held.clone();
         next.version += 1;
         let mut until = None;
@@ -154,6 +174,7 @@ impl FakeNode {
             MetadataChange::EndMaintenance => MetadataOutcome::Unchanged,
         };
         next.check()?;
+        self.changes_made.fetch_add(1, Ordering::Relaxed);
         let version = version(&next);
         self.change(|snapshot| {
             snapshot.members[0].maintenance_until = until;

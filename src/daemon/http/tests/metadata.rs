@@ -106,6 +106,43 @@ async fn services_are_added_replaced_and_removed() {
 }
 
 #[tokio::test]
+async fn a_service_is_changed_only_over_the_state_it_was_meant_for() {
+    let api = Api::serve(snapshot()).await;
+    let path = "/v1/self/services/api";
+    let body = r#"{"port": 81}"#;
+    let with = async |method: &str, path: &str, header: &str, body: &str| {
+        api.send(method, path, &[JSON, header], body).await
+    };
+    with("PUT", path, "If-Match: *", body).await.problem(412);
+    with("DELETE", path, "If-Match: *", "").await.problem(412);
+    api.get(path).await.problem(404);
+    let added = with("PUT", path, "If-None-Match: *", body).await;
+    assert_eq!(added.status, 201);
+    let detail = with("PUT", path, "If-None-Match: *", body)
+        .await
+        .problem(412);
+    assert!(detail.contains("If-None-Match"), "{detail}");
+    let read = api.get(path).await;
+    assert_eq!(read.json(), json!({"name": "api", "port": 81, "tags": {}}));
+    assert_eq!(read.header("etag"), added.header("etag"));
+    let tag = format!("If-Match: {}", read.header("etag").expect("a tag"));
+    let replaced = with("PUT", path, &tag, r#"{"port": 82}"#).await;
+    assert_eq!(replaced.status, 200);
+    with("PUT", path, &tag, r#"{"port": 83}"#)
+        .await
+        .problem(412);
+    with("DELETE", path, &tag, "").await.problem(412);
+    assert_eq!(with("PUT", path, "If-Match: *", body).await.status, 200);
+    for wrong in ["If-None-Match: \"1-1\"", "If-None-Match: *\r\nIf-Match: *"] {
+        with("PUT", path, wrong, body).await.problem(400);
+    }
+    // There are always tags.
+    let tags = with("PUT", "/v1/self/tags", "If-None-Match: *", "{}").await;
+    tags.problem(412);
+    assert_eq!(api.get("/v1/self/tags").await.json(), json!({"zone": "a"}));
+}
+
+#[tokio::test]
 async fn a_maintenance_is_begun_and_ended() {
     let api = Api::serve(snapshot()).await;
     let body = r#"{"for": "60s", "reason": "deploy"}"#;

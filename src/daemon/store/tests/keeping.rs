@@ -9,31 +9,39 @@ use super::*;
 use crate::daemon::event::tests::death;
 use crate::daemon::http::tests::snapshot;
 use crate::member::Status;
-use crate::node::{EVENTS_MAX, EventLog, Logged, Remembered, Snapshot};
+use crate::node::{Durable, EVENTS_MAX, EventLog, Logged, Remembered, Snapshot};
 
 const SOON: Duration = Duration::from_secs(30);
 
 /// A node whose table and log a test writes.
-struct Fed {
-    store: SqliteStore,
-    kept: Kept,
+pub(super) struct Fed {
+    pub(super) store: SqliteStore,
+    pub(super) kept: Kept,
+    /// What the store says is durable.
+    pub(super) durable: mpsc::UnboundedReceiver<Durable>,
 }
 
 impl Fed {
-    fn open(dir: &TestDir, cluster: &str, now: u64) -> (Self, Restored) {
+    pub(super) fn open(dir: &TestDir, cluster: &str, now: u64) -> (Self, Restored) {
         let store = SqliteStore::open(&dir.data(), cluster, now, || 0xabcd).expect("opened");
         let restored = store.load();
         let log = restored.clone();
         let events = EventLog::new(store.generation(), log.events, log.next_event_id);
+        let (sender, durable) = mpsc::unbounded_channel();
         let kept = Kept {
             events,
             snapshot: Arc::new(ArcSwap::from_pointee(snapshot())),
             local: "n1".parse().expect("valid"),
             generation: store.generation(),
-            durable: mpsc::unbounded_channel().0,
+            durable: sender,
         };
         store.follow(kept.clone());
-        (Fed { store, kept }, restored)
+        let fed = Fed {
+            store,
+            kept,
+            durable,
+        };
+        (fed, restored)
     }
 
     fn show(&self, change: impl FnOnce(&mut Snapshot)) {
@@ -44,7 +52,7 @@ impl Fed {
         self.store.wake();
     }
 
-    fn append(&self, count: usize) -> u64 {
+    pub(super) fn append(&self, count: usize) -> u64 {
         let mut last = 0;
         for _ in 0..count {
             let id = self.kept.events.append(SystemTime::now(), what());
@@ -54,7 +62,7 @@ impl Fed {
         last
     }
 
-    fn settle(&self, what: &str, holds: impl Fn(&StoreCondition) -> bool) {
+    pub(super) fn settle(&self, what: &str, holds: impl Fn(&StoreCondition) -> bool) {
         let start = Instant::now();
         while !holds(&self.store.condition()) {
             assert!(
