@@ -1,11 +1,13 @@
 //! Golden bytes, and hostile ones.
 
 use super::*;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::member::{
-    Generation, Incarnation, Lease, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata, NodeId,
-    Record, Service, Standing, Status, Tags, Version, WireRange,
+    Delivery, EVENT_PAYLOAD_BYTES_MAX, EventKey, EventName, Generation, Incarnation, Lease,
+    METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, Metadata, NodeId, Record, Service, Standing, Status,
+    Tags, Version, WireRange,
 };
 
 const SENDER_GENERATION: Generation = Generation(1_764_516_000);
@@ -171,7 +173,79 @@ fn messages() -> Vec<Message> {
     ];
     messages.extend(messages_of_an_exchange());
     messages.extend(messages_of_a_join());
+    messages.extend(messages_of_events());
     messages
+}
+
+fn user_event() -> UserEvent {
+    UserEvent {
+        origin: "n1".parse().expect("valid"),
+        generation: SENDER_GENERATION,
+        delivery: Delivery::AtLeastOnce,
+        sequence: 7,
+        key: Some(EventKey([0xab; 16])),
+        unix_ms: 1_764_516_000_123,
+        name: EventName::new("deploy").expect("valid"),
+        payload: b"v1".to_vec(),
+    }
+}
+
+fn messages_of_events() -> [Message; 5] {
+    let event = Arc::new(user_event());
+    let head = EventHead::at(&event.event_ref());
+    let span = EventSpan {
+        origin: head.origin,
+        generation: head.generation,
+        delivery: Delivery::AtMostOnce,
+        first: 3,
+        last: 300,
+    };
+    let told = |hop, collects, what| ToldEvent {
+        hop,
+        collects,
+        what,
+    };
+    let set = |who| AckSet { head, who };
+    [
+        Message::Events(Events {
+            sender: sender(),
+            asked: vec![head].into(),
+            told: vec![
+                told(1, true, ToldWhat::Whole(Arc::clone(&event))),
+                told(255, false, ToldWhat::Announced(event.event_ref())),
+            ]
+            .into(),
+        }),
+        Message::EventAcks(EventAcks {
+            sender: sender(),
+            own: vec![head].into(),
+            sets: vec![
+                set(AckHolders::Places {
+                    table: Fingerprint(0x9f86_d081_884c_7d65),
+                    holders: Holders::All,
+                }),
+                set(AckHolders::Names(
+                    vec![(head.origin, GenerationLow::of(SENDER_GENERATION))].into(),
+                )),
+            ]
+            .into(),
+        }),
+        Message::EventHeads(EventHeads {
+            sender: sender(),
+            heads: vec![head].into(),
+            asks: true,
+        }),
+        Message::EventPull(EventPull {
+            sender: sender(),
+            wanted: vec![span].into(),
+        }),
+        Message::EventValues(EventValues {
+            sender: sender(),
+            events: vec![event].into(),
+            kept: vec![span].into(),
+            last: true,
+        }),
+    ]
 }
 
 fn messages_of_an_exchange() -> [Message; 3] {
@@ -263,6 +337,10 @@ const DIGEST_HEX: &str = "03fbe8fd0102030405060708";
 const ANNOUNCEMENT_HEX: &str = "026e31fca0602c690001020304050607080201fb590100\
                                 000a000001fb381d03fbe8fd010203040506070865c45503cf\
                                 c8c4f7";
+const HEAD_HEX: &str = "65c45503cfc8c4f7fca0602c690107";
+const SPAN_HEX: &str = "65c45503cfc8c4f7fca0602c690003fb2c01";
+const EVENT_HEX: &str = "026e31fca0602c69010701abababababababababababababababab\
+                         fd7b7159d59a010000066465706c6f79027631";
 const EMPTY_GOSSIP_HEX: &str = "00000000000000000000000000";
 
 #[test]
@@ -317,7 +395,20 @@ fn golden_bytes() {
             frame("20")
         ),
         format!("{}{SENDER_HEX}01{record}", frame("21")),
+        format!(
+            "{}{SENDER_HEX}01{HEAD_HEX}02010100{EVENT_HEX}ff0001{HEAD_HEX}",
+            frame("28")
+        ),
+        format!(
+            "{}{SENDER_HEX}01{HEAD_HEX}02{HEAD_HEX}009f86d081884c7d6501{HEAD_HEX}0101{}",
+            frame("29"),
+            "65c45503cfc8c4f760a0"
+        ),
+        format!("{}{SENDER_HEX}01{HEAD_HEX}01", frame("2a")),
+        format!("{}{SENDER_HEX}01{SPAN_HEX}", frame("2b")),
+        format!("{}{SENDER_HEX}01{EVENT_HEX}01{SPAN_HEX}01", frame("2c")),
     ];
+    assert_eq!(messages().len(), expected.len());
     for (message, expected) in messages().iter().zip(expected) {
         assert_eq!(
             hex(&encode(cluster(), message)),
@@ -472,6 +563,48 @@ fn the_largest_metadata_fits_a_frame() {
     assert!(update_bytes(&Update::Announced(longest)) <= 200);
 }
 
+/// The largest event fits one frame of a stream, and what is said of it any datagram.
+#[test]
+fn the_largest_event_fits_a_frame() {
+    let event = UserEvent {
+        origin: "n".repeat(63).parse().expect("valid"),
+        name: EventName::new(&"é".repeat(64)).expect("valid"),
+        payload: vec![0xff; EVENT_PAYLOAD_BYTES_MAX],
+        ..user_event()
+    };
+    assert!(event_bytes(&event) <= EVENT_PAYLOAD_BYTES_MAX + 300);
+    let values = Message::EventValues(EventValues {
+        sender: sender(),
+        events: vec![Arc::new(event)].into(),
+        kept: List::default(),
+        last: false,
+    });
+    let frame = encode(cluster(), &values);
+    assert!(frame.len() <= STREAM_FRAME_BYTES_MAX, "{}", frame.len());
+    assert_eq!(decode(cluster(), &frame, Carrier::Stream), Ok(values));
+}
+
+#[test]
+fn an_event_that_breaks_a_rule_is_refused() {
+    let bytes = encode(cluster(), &messages()[21]);
+    let text = hex(&bytes);
+    for (good, bad) in [
+        // A delivery that does not exist, a name with a control character, one that is empty.
+        ("fca0602c69010701", "fca0602c69020701"),
+        ("066465706c6f79", "066465700a6f79"),
+        ("066465706c6f79", "00"),
+        ("066465706c6f79", "0664657070ff79"),
+    ] {
+        let hostile = text.replacen(good, bad, 1);
+        assert_ne!(hostile, text);
+        let bytes: Vec<u8> = (0..hostile.len() / 2)
+            .filter_map(|n| u8::from_str_radix(&hostile[2 * n..2 * n + 2], 16).ok())
+            .collect();
+        let decoded = decode(cluster(), &bytes, Carrier::Stream);
+        assert_eq!(decoded, Err(DecodeError::Malformed), "{bad}");
+    }
+}
+
 #[test]
 fn an_unknown_status_is_refused() {
     let news = News {
@@ -512,7 +645,7 @@ proptest::proptest! {
 
     /// One flipped byte in a good message never makes the decoder panic.
     #[test]
-    fn mutated_messages_decode_or_fail(n in 0..17usize, place in 0..400usize, byte: u8) {
+    fn mutated_messages_decode_or_fail(n in 0..22usize, place in 0..400usize, byte: u8) {
         let mut bytes = encode(cluster(), &messages()[n]);
         let place = place % bytes.len();
         bytes[place] = byte;
