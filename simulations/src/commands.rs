@@ -5,6 +5,7 @@ mod arguments;
 mod compare;
 mod converge;
 mod detect;
+mod events;
 mod exchange;
 mod files;
 mod interval;
@@ -46,6 +47,8 @@ enum Command {
     Replay(swarm::ReplayArguments),
     /// Time until all know one change, against the size of the cluster
     Converge(converge::ConvergeArguments),
+    /// How long one event takes until its sender knows that all have it, and what that costs
+    Events(events::EventsArguments),
     /// How long a crash takes to be found, and mistakes
     Detect(detect::DetectArguments),
     /// Lifeguard's experiment: some members are slow again and again, and one that is not crashes
@@ -110,6 +113,7 @@ pub fn run(command_line: &CommandLine, out: &mut impl Write) -> Result<(), Troub
         Command::Swarm(arguments) => perform(arguments, out),
         Command::Replay(arguments) => swarm::replay(arguments, out),
         Command::Converge(arguments) => perform(arguments, out),
+        Command::Events(arguments) => perform(arguments, out),
         Command::Detect(arguments) => perform(arguments, out),
         Command::Interval(arguments) => perform(arguments, out),
         Command::Sweep(arguments) => sweep::sweep(arguments, out),

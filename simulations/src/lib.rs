@@ -21,6 +21,7 @@
 //! | [`swarm`] | random faults against random clusters |
 //! | [`scenarios`] | stories with figures and bounds |
 //! | [`converge`] | how long one change takes until all know it |
+//! | [`events`] | how long an event takes until its sender knows that all have it |
 //! | [`detect`] | how long a crash takes to be found, and mistakes |
 //! | [`interval`] | slow members again and again, as Lifeguard was evaluated |
 //! | [`compare`] | the same measures on other protocols, in the same world |
@@ -46,6 +47,7 @@ pub mod commands;
 pub mod compare;
 pub mod converge;
 pub mod detect;
+pub mod events;
 pub mod fit;
 pub mod forks;
 pub mod interval;

@@ -466,7 +466,8 @@ impl Node {
         if self.now < self.events.ask_at || !self.may_send_events() {
             return;
         }
-        let due = self.events.owing.take_due(self.now, ASKED_AT_ONCE);
+        let pause = self.config.event_patience;
+        let due = self.events.owing.take_due(self.now, ASKED_AT_ONCE, pause);
         if !due.is_empty() {
             self.events.ask_at = self.now + ASK_PAUSE;
         }

@@ -10,8 +10,9 @@ use crate::time::Instant;
 pub const OWN_LIVES_MAX: usize = 4;
 /// Longest pause before somebody who does not answer is asked again.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Shortest pause.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// How often somebody is asked before the pauses grow: under loss the first answers are the ones
+/// that are missing.
+const EAGER: u32 = 10;
 
 /// What one member has acknowledged of the events of one life.
 #[derive(Clone, Copy, Debug)]
@@ -211,17 +212,18 @@ impl EventOwing {
         self.asking.entry(member).or_insert(first);
     }
 
-    /// Whom to ask now, the longest due first, at most `max`; each is asked again after a pause that
-    /// doubles.
-    pub fn take_due(&mut self, now: Instant, max: usize) -> Vec<NameHash> {
+    /// Whom to ask now, the longest due first, at most `max`; each is asked again after `pause`, which
+    /// doubles once it has been asked some times in vain.
+    pub fn take_due(&mut self, now: Instant, max: usize, pause: Duration) -> Vec<NameHash> {
         let due = self.asking.iter().filter(|(_, asking)| asking.due <= now);
         let mut due: Vec<_> = due.map(|(&member, asking)| (asking.due, member)).collect();
         due.sort_unstable();
         due.truncate(max);
         for (_, member) in &due {
             if let Some(asking) = self.asking.get_mut(member) {
-                asking.due = now + (PAUSE_MIN * (1 << asking.times.min(7))).min(PAUSE_MAX);
                 asking.times += 1;
+                let doublings = asking.times.saturating_sub(EAGER).min(16);
+                asking.due = now + pause.saturating_mul(1 << doublings).min(PAUSE_MAX);
             }
         }
         due.into_iter().map(|(_, member)| member).collect()
@@ -309,16 +311,17 @@ mod tests {
         owing.ask(member, now);
         owing.ask(member, now + MS);
         let mut pauses = Vec::new();
-        for _ in 0..9 {
-            assert_eq!(owing.take_due(now, 9), [member]);
-            assert_eq!(owing.take_due(now, 9), []);
+        for _ in 0..18 {
+            assert_eq!(owing.take_due(now, 9, 100 * MS), [member]);
+            assert_eq!(owing.take_due(now, 9, 100 * MS), []);
             let due = owing.next_due().expect("asked again");
             pauses.push(due.since(now).as_millis());
             now = due;
         }
+        assert_eq!(pauses[..10], [100; 10]);
         assert_eq!(
-            pauses,
-            [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+            pauses[10..],
+            [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
         );
         owing.acknowledged((LIFE, 1), (member, instance));
         assert_eq!(owing.next_due(), None);
