@@ -2,10 +2,12 @@
 
 mod agent;
 mod api;
+mod bench;
 mod client;
 mod completions;
 mod config;
 mod dev;
+mod event;
 mod explain;
 mod forget;
 mod info;
@@ -85,8 +87,13 @@ enum Command {
     Maintenance(maintenance::Command),
     /// Wait until enough members are alive
     Wait(wait::Arguments),
+    /// Send an event to all members
+    Event(event::Arguments),
     /// Follow membership changes and events
     Watch(watch::Arguments),
+    /// Put a load on a daemon, and see what it does with it
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Check a settings file, or print the defaults
     #[command(subcommand)]
     Config(config::Command),
@@ -197,6 +204,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Service(command) => service::run(&command),
         Command::Maintenance(command) => maintenance::run(&command),
         Command::Wait(arguments) => wait::run(&arguments),
+        Command::Event(arguments) => event::run(&arguments),
+        Command::Bench(command) => bench::run(&command),
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Config(command) => config::run(&command),
         Command::Completions { shell } => completions::run(shell),

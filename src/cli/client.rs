@@ -203,6 +203,27 @@ impl Client {
         self.read(request.send(body.to_string()))
     }
 
+    /// Posts a JSON body under an idempotency key, as the header spells it, and waits up to `wait`
+    /// for the answer, whatever its status.
+    ///
+    /// # Errors
+    /// The daemon is not reachable, or did not answer.
+    pub(super) fn post_once(
+        &self,
+        path: &str,
+        body: &Value,
+        key: &str,
+        wait: Duration,
+    ) -> Result<Answer, Failure> {
+        let request = self
+            .agent
+            .post(self.url(path))
+            .content_type("application/json")
+            .header("Idempotency-Key", key);
+        let request = request.config().timeout_recv_response(Some(wait)).build();
+        self.read(request.send(body.to_string()))
+    }
+
     fn read(&self, result: Result<Response<Body>, ureq::Error>) -> Result<Answer, Failure> {
         let mut response = result.map_err(|error| self.unreachable(&error))?;
         let status = response.status().as_u16();

@@ -15,6 +15,8 @@ use super::{EXIT_FAILED, EXIT_UNREACHABLE, Failure, print};
 const READ_WAIT: Duration = Duration::from_secs(30);
 /// Events of one read.
 const PAGE: u64 = 1000;
+/// Characters of a payload that are shown on a line.
+const PAYLOAD_SHOWN: usize = 80;
 /// Pause before an agent that has gone is asked again.
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
@@ -137,6 +139,7 @@ fn line(event: &Value) -> Result<String, Failure> {
         };
         line.push_str(&visible(&change));
     }
+    line.push_str(&sent(event));
     if let Some(evidence) = event.get("evidence") {
         let rule = evidence["rule"].as_str().unwrap_or("unknown");
         line.push_str(&format!(" phi={} rule={}", evidence["phi"], visible(rule)));
@@ -149,6 +152,35 @@ fn line(event: &Value) -> Result<String, Failure> {
         }
     }
     Ok(line)
+}
+
+/// ` deploy from n1 #4 at-least-once: v1`, for an event of a client.
+fn sent(event: &Value) -> String {
+    let text = |field: &str| event.get(field).and_then(Value::as_str);
+    let (Some(name), Some(origin)) = (text("name"), text("origin")) else {
+        return String::new();
+    };
+    let number = event["sequence"].as_u64().unwrap_or(0);
+    let delivery = text("delivery").unwrap_or("unknown");
+    let mut sent = format!(" {name} from {origin} #{number} {delivery}");
+    if let Some(id) = event["overruled"]["id"].as_u64() {
+        sent.push_str(&format!(" overrules event {id}"));
+    }
+    match (text("payload"), text("payload_base64")) {
+        (Some(""), _) | (None, None) => {}
+        (Some(payload), _) => {
+            sent.push_str(": ");
+            sent.extend(payload.chars().take(PAYLOAD_SHOWN));
+            if payload.chars().count() > PAYLOAD_SHOWN {
+                sent.push_str("...");
+            }
+        }
+        (None, Some(bytes)) => {
+            let padding = bytes.bytes().rev().take_while(|byte| *byte == b'=').count();
+            sent.push_str(&format!(": {} bytes", bytes.len() / 4 * 3 - padding));
+        }
+    }
+    visible(&sent)
 }
 
 #[cfg(test)]
@@ -198,5 +230,32 @@ mod tests {
             json!({"kind": "reset", "reason": "gap", "next": 18})
         );
         assert_eq!((lines[1]["id"].as_u64(), lines.len()), (Some(17), 3));
+    }
+
+    #[test]
+    fn events_of_clients_show_what_they_say() {
+        let event = |more: Value| {
+            let mut event = json!({
+                "id": 18, "time": "T", "kind": "user", "uid": "n1/7/4", "name": "deploy",
+                "origin": "n1", "sequence": 4, "delivery": "at-least-once",
+            });
+            let fields = more.as_object().expect("fields").clone();
+            event.as_object_mut().expect("fields").extend(fields);
+            line(&event).expect("an event")
+        };
+        let head = "T 18 user             deploy from n1 #4 at-least-once";
+        assert_eq!(event(json!({"payload": ""})), head);
+        assert_eq!(
+            event(json!({"payload": "v\n1"})),
+            format!("{head}: v\\u{{a}}1")
+        );
+        let long = event(json!({"payload": "x".repeat(100)}));
+        assert_eq!(long, format!("{head}: {}...", "x".repeat(80)));
+        assert_eq!(
+            event(json!({"payload_base64": "AJ+Slg=="})),
+            format!("{head}: 4 bytes")
+        );
+        let overruled = event(json!({"payload": "a", "overruled": {"id": 17}}));
+        assert_eq!(overruled, format!("{head} overrules event 17: a"));
     }
 }
