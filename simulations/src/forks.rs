@@ -27,6 +27,8 @@ pub enum Consumer {
     Hosts = 8,
     /// What the nodes of a swarm say of themselves.
     Sayings = 9,
+    /// What clients send through the nodes of a swarm.
+    Sendings = 10,
 }
 
 /// The generator of `consumer` in the run with `seed`.

@@ -14,6 +14,7 @@ mod judge;
 mod plan;
 mod run;
 mod saying;
+mod sending;
 mod shrink;
 mod troubles;
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::saying::What;
+use super::sending::Sending;
 use crate::network::Dropped;
 use crate::world::World;
 
@@ -111,6 +112,7 @@ impl Coverage {
         let mut listed: Vec<Item> = Vec::new();
         listed.extend(Fault::WORDS.map(|word| ("fault", word)));
         listed.extend(What::WORDS.map(|word| ("saying", word)));
+        listed.extend(Sending::WORDS.map(|word| ("sending", word)));
         listed.extend(
             MessageKind::ALL
                 .iter()

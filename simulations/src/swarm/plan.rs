@@ -12,6 +12,7 @@ use rumord::protocol::{Config, Schedule};
 use super::draw::draw_faults;
 use super::fault::{Fault, Slot, name};
 use super::saying::{Saying, draw_sayings};
+use super::sending::{Sending, draw_sendings};
 use crate::forks::{Consumer, fork};
 use crate::link::{Bursts, Latency, Link, Loss};
 
@@ -63,6 +64,8 @@ pub struct Plan {
     pub faults: Vec<Planned>,
     /// What nodes say of themselves meanwhile, in the order of time.
     pub sayings: Vec<Saying>,
+    /// What clients send meanwhile, in the order of time.
+    pub sendings: Vec<Sending>,
     /// When all faults end.
     pub ends: Duration,
     /// The nodes that must agree in the end; the others are down then.
@@ -99,6 +102,7 @@ impl Plan {
             starts,
             faults,
             sayings: draw_sayings(seed, nodes, ends),
+            sendings: draw_sendings(seed, nodes, ends),
             ends,
             core: draw_core(nodes, &mut rng),
         }
@@ -149,6 +153,9 @@ impl fmt::Display for Plan {
         }
         for saying in &self.sayings {
             writeln!(f, "  at {:?}: {saying}", saying.at)?;
+        }
+        for sending in &self.sendings {
+            writeln!(f, "  at {:?}: {sending}", sending.at)?;
         }
         let core: Vec<_> = self.core.iter().map(|&slot| name(slot)).collect();
         write!(f, "  heals at {:?} around {}", self.ends, core.join(" "))

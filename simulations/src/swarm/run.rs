@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use rumord::member::Delivery;
 use rumord::time::Instant;
 
 use super::agreement::{self, Demand};
@@ -11,6 +12,7 @@ use super::coverage::Coverage;
 use super::fault::{Fault, Slot, name};
 use super::judge::Judge;
 use super::plan::Plan;
+use super::sending::{self, Sent};
 use super::troubles::Troubles;
 use crate::process::{Lateness, ProcessId};
 use crate::rules::RuleId;
@@ -73,6 +75,7 @@ pub(super) enum Action {
     Start(Slot),
     Begin(usize),
     Say(usize),
+    Send(usize),
     Lift(Vec<RuleId>),
     Stop(ProcessId),
     DeafSlots(Slot, u32),
@@ -94,6 +97,8 @@ pub(super) struct Run<'a> {
     agenda: BTreeMap<(Instant, u64), Action>,
     planned: u64,
     judge: Judge,
+    /// Events that were sent at least once.
+    sent: Vec<Sent>,
 }
 
 /// Carries out `plan`.
@@ -140,6 +145,7 @@ impl<'a> Run<'a> {
             agenda: BTreeMap::new(),
             planned: 0,
             judge: Judge::default(),
+            sent: Vec::new(),
         };
         for (slot, start) in plan.starts.iter().enumerate() {
             run.plan_at(Instant::ORIGIN + start.at, Action::Start(slot));
@@ -149,6 +155,9 @@ impl<'a> Run<'a> {
         }
         for (number, saying) in plan.sayings.iter().enumerate() {
             run.plan_at(Instant::ORIGIN + saying.at, Action::Say(number));
+        }
+        for (number, sending) in plan.sendings.iter().enumerate() {
+            run.plan_at(Instant::ORIGIN + sending.at, Action::Send(number));
         }
         run
     }
@@ -181,6 +190,7 @@ impl<'a> Run<'a> {
                 self.begin(fault);
             }
             Action::Say(number) => self.say(number),
+            Action::Send(number) => self.send(number),
             Action::Lift(rules) => rules.into_iter().for_each(|rule| self.world.lift(rule)),
             Action::Stop(id) => self.world.crash(id),
             Action::DeafSlots(slot, left) => self.deafen_again(slot, left),
@@ -207,6 +217,23 @@ impl<'a> Run<'a> {
             self.world.describe(id, &saying.change(number));
             self.coverage.count("saying", saying.what.word());
         }
+    }
+
+    /// A client sends events through a node that runs and takes part.
+    fn send(&mut self, number: usize) {
+        let sending = &self.plan.sendings[number];
+        let Some(id) = self.healthy(sending.slot) else {
+            return;
+        };
+        if !self.world.process(id).node.state().ready {
+            return;
+        }
+        let (delivery, bodies) = (sending.delivery, sending.bodies(number));
+        let events = self.world.publish(id, delivery, bodies);
+        if delivery == Delivery::AtLeastOnce {
+            self.sent.push(Sent::now(&self.world, id, events));
+        }
+        self.coverage.count("sending", sending.word());
     }
 
     /// Time passes up to `end`, unless something is found on the way.
@@ -264,7 +291,11 @@ impl<'a> Run<'a> {
             let pause = Duration::from_millis(200);
             self.world.await_agreement(waiter, agreement::WITHIN, pause);
         }
-        while let Err(reason) = demand.pending_knowledge(&self.world) {
+        let pending = |run: &Self| {
+            demand.pending_knowledge(&run.world)?;
+            sending::pending(&run.world, &demand.core, &run.sent)
+        };
+        while let Err(reason) = pending(self) {
             if self.world.now().since(healed) >= agreement::WITHIN {
                 return Err(self.failed("the-core-agrees", reason));
             }
