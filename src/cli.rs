@@ -16,6 +16,7 @@ mod leave;
 mod maintenance;
 mod man;
 mod members;
+mod outbox;
 mod output;
 mod reachability;
 mod service;
@@ -94,6 +95,9 @@ enum Command {
     /// Put a load on a daemon, and see what it does with it
     #[command(subcommand)]
     Bench(bench::Command),
+    /// List what handlers and webhooks could not be told, or have it told again
+    #[command(subcommand)]
+    Outbox(outbox::Command),
     /// Check a settings file, or print the defaults
     #[command(subcommand)]
     Config(config::Command),
@@ -207,6 +211,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Event(arguments) => event::run(&arguments),
         Command::Bench(command) => bench::run(&command),
         Command::Watch(arguments) => watch::run(&arguments),
+        Command::Outbox(command) => outbox::run(&command),
         Command::Config(command) => config::run(&command),
         Command::Completions { shell } => completions::run(shell),
         Command::Man => man::run(),

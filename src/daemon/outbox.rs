@@ -13,7 +13,7 @@ mod runner;
 mod target;
 mod webhook;
 
-pub use call::{Call, Calls, NextCall, Settled};
+pub use call::{Call, CallView, Calls, NextCall, Redriven, Settled};
 pub use runner::start;
 pub use target::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, Action, Filter, Subject, TIMEOUT_DEFAULT, TIMEOUT_MAX, Target,

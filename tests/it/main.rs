@@ -10,10 +10,15 @@ mod agents;
 mod config_files;
 mod conflicts;
 mod core;
+#[path = "../../examples/debit.rs"]
+#[allow(dead_code, reason = "an example, which is a program")]
+mod debit;
+mod debiting;
 mod describing;
 mod enduring;
 mod explaining;
 mod forgetting;
+mod handling;
 mod hostile;
 mod joining;
 mod nodes;

@@ -115,7 +115,7 @@ mod tests {
 
     use tokio::sync::oneshot;
 
-    use super::super::{Filter, TIMEOUT_DEFAULT};
+    use super::super::{CallView, Filter, Redriven, TIMEOUT_DEFAULT};
     use super::*;
 
     /// Calls in memory: those that are due, and how each attempt ended.
@@ -141,6 +141,14 @@ mod tests {
             let (reply, answer) = oneshot::channel();
             reply.send(()).expect("it waits");
             answer
+        }
+
+        fn list_calls(&self, _limit: usize) -> oneshot::Receiver<Vec<CallView>> {
+            oneshot::channel().1
+        }
+
+        fn redrive_call(&self, _id: u64) -> oneshot::Receiver<Redriven> {
+            oneshot::channel().1
         }
 
         fn calls_changed(&self) -> watch::Receiver<u64> {
