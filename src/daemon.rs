@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 pub use self::signals::StdinRole;
 
 use self::http::{State, Writes};
+use self::outbox::Calls;
 use self::ready::Ready;
 use self::settings::{HttpWrites, Settings};
 use self::signals::{Request, Requests};
@@ -109,12 +110,15 @@ pub async fn run(settings: Settings, stdin: StdinRole) -> Result<(), RunError> {
     let telemetry = Arc::new(Telemetry::start().map_err(RunError::System)?);
     let metrics = telemetry.metrics();
     store.count_in(&metrics);
+    store.tell(settings.targets.clone());
     let node = node::start(Options {
         observer: telemetry,
         ..options
     })
     .await?;
     tokio::spawn(telemetry::upkeep(metrics.clone()));
+    let calls: Arc<dyn Calls> = store.clone();
+    let _callers = outbox::start(&settings.targets, &calls);
     let state = |address| State {
         node: Arc::new(node.clone()),
         store: Arc::clone(&store),

@@ -16,6 +16,7 @@ mod idempotency;
 mod maintenance;
 mod members;
 mod metadata;
+mod outbox;
 mod problem;
 mod publish;
 mod query;
@@ -272,6 +273,12 @@ fn routes(app: &App) -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
             "delete",
             "/v1/maintenance",
             changing.small(delete(maintenance::end)),
+        ),
+        ("get", "/v1/outbox", get(outbox::list)),
+        (
+            "post",
+            "/v1/outbox/{id}/redrive",
+            changing.small(post(outbox::redrive)),
         ),
         ("get", "/v1/agreement", get(agreement::show)),
         ("get", "/v1/reachability", get(reachability::show)),

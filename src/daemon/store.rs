@@ -15,10 +15,13 @@
 //! idempotency key, and its place in the log are one transaction.
 
 mod batch;
+mod call_rows;
+mod calls;
 mod database;
 mod error;
 mod event_rows;
 mod inbox;
+mod journal;
 mod key_rows;
 mod keys;
 mod parking;

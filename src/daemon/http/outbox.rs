@@ -12,7 +12,7 @@ use super::App;
 use super::members::named;
 use super::problem::Problem;
 use super::query::Parameters;
-use crate::daemon::outbox::{CallView, Redriven};
+use crate::daemon::outbox::{CallView, Calls, Redriven};
 
 /// Calls in one answer unless fewer are asked for.
 const LIMIT_MAX: u64 = 1000;
@@ -61,7 +61,7 @@ impl From<CallView> for CallJson {
 pub(super) async fn list(State(app): State<App>, query: Parameters) -> Result<Response, Problem> {
     query.allow(&["limit"])?;
     let limit = query.integer("limit")?.unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
-    let calls = app.calls.list_calls(limit as usize).await;
+    let calls = app.store.list_calls(limit as usize).await;
     let calls = calls.map_err(|_| no_store())?;
     let json = CallsJson {
         calls: calls.into_iter().map(CallJson::from).collect(),
@@ -82,7 +82,7 @@ pub(super) async fn redrive(
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
     };
     tracing::info!(call = id, "redrive asked for over HTTP");
-    match app.calls.redrive_call(id).await.map_err(|_| no_store())? {
+    match app.store.redrive_call(id).await.map_err(|_| no_store())? {
         Redriven::Again(call) => {
             Ok((StatusCode::ACCEPTED, Json(CallJson::from(call))).into_response())
         }

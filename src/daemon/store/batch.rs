@@ -8,10 +8,12 @@ use rusqlite::Transaction;
 use tokio::sync::oneshot;
 
 use super::event_rows::{self, KeyRow};
+use super::journal::Journal;
 use super::key_rows;
 use super::keys::{Answer, KEY_BYTES_MAX, KEYS_MAX, Keyed, Outcome, Post, Reply, Token, Verdict};
 use super::rows::millis;
 use crate::daemon::digest::{content, content_of};
+use crate::daemon::outbox::Target;
 use crate::member::{Delivery, EventRef, Generation, NameHash, NodeName, Uid, UserEvent};
 use crate::node::{
     AcceptError, Accepted, Arrival, Draft, KeyConflict, LogEntry, Logged, Marks, Place,
@@ -37,7 +39,13 @@ pub(super) enum Task {
         keyed: Keyed,
         token: Token,
     },
+    Job(Job),
 }
+
+/// Something that concerns only rows, and those who are told of events.
+pub(super) type Job = Box<dyn FnOnce(&Transaction<'_>, &[Target]) -> rusqlite::Result<Told> + Send>;
+/// Tells who waits for a job, once that is durable.
+pub(super) type Told = Box<dyn FnOnce() + Send>;
 
 /// Who waits for it.
 pub(super) enum Waiting {
@@ -55,6 +63,7 @@ pub(super) enum Said {
     Outcome(Outcome),
     /// The key is free, or has its answer: who waits for it may look again.
     Settled(Keyed, bool),
+    Told(Told),
 }
 
 /// How many keys there are, and what they take.
@@ -67,6 +76,7 @@ pub(super) struct KeyCount {
 /// What a transaction works on.
 pub(super) struct Batch<'a> {
     transaction: &'a Transaction<'a>,
+    journal: Journal<'a>,
     local: &'a NodeName,
     generation: Generation,
     marks: &'a Marks,
@@ -93,6 +103,7 @@ pub(super) struct Work {
 
 /// What is the same for a transaction's whole work.
 pub(super) struct Scene<'a> {
+    pub(super) journal: Journal<'a>,
     pub(super) local: &'a NodeName,
     pub(super) generation: Generation,
     pub(super) marks: &'a Marks,
@@ -103,9 +114,10 @@ pub(super) struct Scene<'a> {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(transaction: &'a Transaction<'a>, scene: Scene<'a>) -> Self {
+    pub(super) fn new(scene: Scene<'a>) -> Self {
         Batch {
-            transaction,
+            transaction: scene.journal.transaction,
+            journal: scene.journal,
             local: scene.local,
             generation: scene.generation,
             marks: scene.marks,
@@ -137,6 +149,7 @@ impl<'a> Batch<'a> {
                 }
                 Ok(Said::Settled(keyed, done))
             }
+            Task::Job(job) => job(self.transaction, self.journal.targets).map(Said::Told),
             Task::Abandon { keyed, token } => {
                 let done = key_rows::abandon(self.transaction, &keyed, token)?;
                 if done {
@@ -348,7 +361,7 @@ impl<'a> Batch<'a> {
             time: self.now,
             what,
         };
-        event_rows::log(self.transaction, &entry)?;
+        self.journal.log(&entry)?;
         self.work.entries.push((entry.time, entry.what));
         Ok(id)
     }

@@ -12,8 +12,8 @@ const WAITING_MAX: i64 = 10_000;
 /// Calls of one target that are parked; what comes beyond drops the oldest.
 const PARKED_MAX: i64 = 10_000;
 
-/// The table, since schema 2.
-pub(super) const TABLES: &str = "
+/// The table of calls, since schema 2.
+pub(super) const TABLE: &str = "
     create table call (
         id integer primary key autoincrement,
         target text not null,
@@ -26,14 +26,14 @@ pub(super) const TABLES: &str = "
         created_ms integer not null
     ) strict;
     create index call_due on call (target, parked, due_ms, id);
-    create index call_event on call (event_id);
+    create unique index call_event on call (event_id, target);
 ";
 
 /// What cannot be made any more without an operator.
 const OVERFLOW: &str = "too many calls waited for this target";
 const NO_TARGET: &str = "the configuration has no target of this name any more";
 
-/// Writes a call of `target` for the event `event_id`, which is `body`.
+/// Writes a call of `target` for the event `event_id`, which is `body`, unless it is there.
 pub(super) fn write(
     transaction: &Transaction<'_>,
     target: &Target,
@@ -42,7 +42,7 @@ pub(super) fn write(
 ) -> rusqlite::Result<()> {
     let mut statement = transaction.prepare_cached(
         "insert into call (target, event_id, body, due_ms, created_ms)
-         values (?1, ?2, ?3, ?4, ?4)",
+         values (?1, ?2, ?3, ?4, ?4) on conflict (event_id, target) do nothing",
     )?;
     statement.execute(params![
         target.name,
@@ -156,7 +156,9 @@ pub(super) fn redrive(
     )?;
     let query = "select id, target, event_id, attempts, parked, due_ms, error, created_ms
                  from call where id = ?1";
-    transaction.query_row(query, [key], view).map(Redriven::Again)
+    transaction
+        .query_row(query, [key], view)
+        .map(Redriven::Again)
 }
 
 /// Parks what waits for none of `targets`.
@@ -203,8 +205,9 @@ pub(super) fn bound(transaction: &Transaction<'_>, targets: &[Target]) -> rusqli
 
 /// How many calls wait, and how many are parked.
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
-    let mut statement = connection
-        .prepare_cached("select count(*) - coalesce(sum(parked), 0), coalesce(sum(parked), 0) from call")?;
+    let mut statement = connection.prepare_cached(
+        "select count(*) - coalesce(sum(parked), 0), coalesce(sum(parked), 0) from call",
+    )?;
     statement.query_row([], |row| {
         let (waiting, parked): (i64, i64) = (row.get(0)?, row.get(1)?);
         Ok((waiting.cast_unsigned(), parked.cast_unsigned()))
@@ -238,7 +241,7 @@ mod tests {
 
     fn database() -> Connection {
         let connection = Connection::open_in_memory().expect("memory");
-        connection.execute_batch(TABLES).expect("valid");
+        connection.execute_batch(TABLE).expect("valid");
         connection
     }
 
@@ -276,10 +279,16 @@ mod tests {
             error: "gone".into(),
         };
         settle(&transaction, 1, &parked).expect("valid");
-        assert_eq!(next(&transaction, "a", now()).expect("valid"), NextCall::Later);
+        assert_eq!(
+            next(&transaction, "a", now()).expect("valid"),
+            NextCall::Later
+        );
         assert_eq!(count(&transaction).expect("valid"), (1, 1));
         let calls = list(&transaction, 10).expect("valid");
-        assert_eq!((calls[0].id, calls[0].attempts, calls[0].parked), (1, 2, true));
+        assert_eq!(
+            (calls[0].id, calls[0].attempts, calls[0].parked),
+            (1, 2, true)
+        );
         assert_eq!(calls[0].error.as_deref(), Some("gone"));
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::call_rows;
 use super::rows::{self, Identity};
 use super::{StoreError, event_rows};
 use crate::node::Restored;
@@ -203,6 +204,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     }
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES_SINCE_2)?;
+    transaction.execute_batch(call_rows::TABLE)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;
     transaction.commit()?;
     tracing::info!(
@@ -226,6 +228,7 @@ fn fill(connection: &mut Connection, identity: &Identity) -> rusqlite::Result<()
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
     transaction.execute_batch(TABLES_SINCE_2)?;
+    transaction.execute_batch(call_rows::TABLE)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;
     rows::write_node(&transaction, identity)?;
     transaction.commit()

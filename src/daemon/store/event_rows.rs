@@ -32,8 +32,7 @@ pub(super) struct KeyRow {
     pub(super) unix_ms: u64,
 }
 
-/// Appends an entry to the log: every entry comes through here, once, in the transaction that makes
-/// it durable.
+/// Appends an entry to the log.
 pub(super) fn log(transaction: &Transaction, entry: &LogEntry) -> rusqlite::Result<()> {
     match &entry.what {
         Logged::User(event) => {

@@ -5,7 +5,10 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::batch::{Task, Waiting};
+use crate::daemon::outbox::Target;
 use crate::daemon::telemetry::Metrics;
 use crate::node::{Arrival, Kept};
 
@@ -98,6 +101,10 @@ pub(super) struct Shared {
     progress: Mutex<Progress>,
     arrivals: Mutex<VecDeque<Arrival>>,
     pub(super) metrics: OnceLock<Arc<Metrics>>,
+    /// Who is told of events.
+    pub(super) targets: OnceLock<Vec<Target>>,
+    /// Counts how often there were new calls.
+    pub(super) calls: watch::Sender<u64>,
 }
 
 impl Shared {
@@ -152,6 +159,23 @@ impl Shared {
     pub(super) fn committed(&self, work: Duration, commit: Duration) {
         if let Some(metrics) = self.metrics.get() {
             metrics.committed(work, commit);
+        }
+    }
+
+    /// Who is told of events.
+    pub(super) fn targets(&self) -> &[Target] {
+        self.targets.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// There may be new calls.
+    pub(super) fn wake_callers(&self) {
+        self.calls.send_modify(|changes| *changes += 1);
+    }
+
+    /// How many calls wait, and how many are parked.
+    pub(super) fn measured(&self, calls: (u64, u64)) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.measured_calls(calls);
         }
     }
 

@@ -16,8 +16,11 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::batch::{Batch, KeyCount, Said, Scene, Task, Waiting, Work};
+use super::call_rows;
+use super::calls;
 use super::event_rows;
 use super::inbox::{Inbox, Request, Shared};
+use super::journal::Journal;
 use super::key_rows;
 use super::keys::{Keyed, Outcome};
 use super::parking::Parking;
@@ -88,6 +91,8 @@ pub(super) struct Writer {
     identity: Identity,
     kept: Option<Kept>,
     written: Written,
+    /// Up to which entry of the log those who are to be told have calls.
+    told: u64,
     marks: Marks,
     count: KeyCount,
     last_token: u64,
@@ -119,6 +124,7 @@ impl Writer {
                 marks: true,
                 ..Written::default()
             },
+            told: 0,
             marks,
             count,
             last_token: 0,
@@ -162,6 +168,7 @@ impl Writer {
         match request {
             Some(Request::Follow { kept, written }) => {
                 self.written.event = written;
+                self.told = written;
                 self.identity.generation = self.identity.generation.max(kept.generation.0);
                 self.kept = Some(*kept);
             }
@@ -250,8 +257,10 @@ impl Writer {
         let began = Instant::now();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         undo(&transaction, self.doubt.as_ref())?;
-        catch_up(&transaction, &kept, self.written.event)?;
+        let journal = journal(&transaction, &self.shared, &kept, self.told);
+        catch_up(&journal, &kept, self.written.event)?;
         let scene = Scene {
+            journal,
             local: &kept.local,
             generation: Generation(self.identity.generation),
             marks: &self.marks,
@@ -260,7 +269,7 @@ impl Writer {
             last_token: self.last_token,
             count: self.count,
         };
-        let mut batch = Batch::new(&transaction, scene);
+        let mut batch = Batch::new(scene);
         for arrival in arrivals {
             batch.take(arrival)?;
         }
@@ -284,13 +293,12 @@ impl Writer {
             .for_each(|upto| self.marks.advance(upto));
         self.count = work.count;
         self.last_token = work.last_token;
-        self.written.event = reservation.first() - 1 + work.entries.len() as u64;
+        self.note_written(reservation.first() - 1 + work.entries.len() as u64);
         for (_, what) in &work.entries {
             self.shared.logged(kind(what));
         }
         reservation.fill(work.entries);
         let mut progress = self.shared.progress();
-        progress.written = self.written.event;
         progress.keys = self.count.keys;
         drop(progress);
         if !work.own.is_empty() {
@@ -319,6 +327,7 @@ impl Writer {
             (Said::Outcome(outcome), Waiting::Outcome(reply) | Waiting::Begin(_, _, reply)) => {
                 let _ = reply.send(outcome);
             }
+            (Said::Told(told), _) => told(),
             (Said::Settled(keyed, done), waiting) => {
                 self.parking.release(&keyed);
                 if let Waiting::Done(reply) = waiting {
@@ -358,7 +367,9 @@ impl Writer {
         };
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         undo(&transaction, self.doubt.as_ref())?;
-        let written = catch_up(&transaction, kept, self.written.event)?;
+        let journal = journal(&transaction, &self.shared, kept, self.told);
+        let written = catch_up(&journal, kept, self.written.event)?;
+        drop(journal);
         event_rows::delete_before(&transaction, oldest)?;
         if marks {
             for mark in self.marks.iter() {
@@ -368,10 +379,19 @@ impl Writer {
         transaction.commit()?;
         self.doubt = None;
         self.written.marks = true;
-        self.written.event = written;
+        self.note_written(written);
         self.written.oldest = oldest;
-        self.shared.progress().written = written;
         Ok(())
+    }
+
+    /// The log is durable up to here, with the calls of those who are to be told.
+    fn note_written(&mut self, event: u64) {
+        self.written.event = event;
+        self.shared.progress().written = event;
+        if event > self.told {
+            self.told = event;
+            self.shared.wake_callers();
+        }
     }
 
     fn sweep(&mut self) -> rusqlite::Result<()> {
@@ -384,8 +404,10 @@ impl Writer {
         event_rows::sweep(&transaction, now)?;
         key_rows::expire(&transaction, now)?;
         let count = key_rows::measure(&transaction)?;
+        let calls = calls::sweep(&transaction, self.shared.targets())?;
         transaction.commit()?;
         self.count = count;
+        self.shared.measured(calls);
         self.shared.progress().keys = count.keys;
         self.parking.sweep();
         self.sweep_at = Instant::now() + SWEEP_PERIOD;
@@ -393,12 +415,26 @@ impl Writer {
     }
 }
 
+fn journal<'a>(
+    transaction: &'a Transaction<'a>,
+    shared: &'a Shared,
+    kept: &Kept,
+    told: u64,
+) -> Journal<'a> {
+    Journal {
+        transaction,
+        targets: shared.targets(),
+        snapshot: kept.snapshot.load_full(),
+        told,
+    }
+}
+
 /// Writes the entries of the log after `written`, and returns the last one.
-fn catch_up(transaction: &Transaction, kept: &Kept, mut written: u64) -> rusqlite::Result<u64> {
+fn catch_up(journal: &Journal<'_>, kept: &Kept, mut written: u64) -> rusqlite::Result<u64> {
     loop {
         let page = kept.events.read(written, COMMIT_EVENTS_MAX);
         for entry in &page.entries {
-            event_rows::log(transaction, entry)?;
+            journal.log(entry)?;
         }
         written = page.next;
         if page.entries.is_empty() {
@@ -412,6 +448,7 @@ fn undo(transaction: &Transaction, doubt: Option<&Doubt>) -> rusqlite::Result<()
         return Ok(());
     };
     event_rows::undo(transaction, doubt.first, &doubt.copies)?;
+    call_rows::undo(transaction, doubt.first)?;
     doubt
         .taken
         .iter()

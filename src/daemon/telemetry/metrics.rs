@@ -201,6 +201,14 @@ impl Metrics {
         count(&self.keys, outcome);
     }
 
+    /// How many calls of handlers and webhooks wait, and how many are parked.
+    pub(in crate::daemon) fn measured_calls(&self, (waiting, parked): (u64, u64)) {
+        with_local_recorder(&self.recorder, || {
+            gauge!(QUEUE_LENGTH, "queue" => "calls").set(waiting as f64);
+            gauge!(QUEUE_LENGTH, "queue" => "parked-calls").set(parked as f64);
+        });
+    }
+
     /// A transaction of the store: how long its work took, and how long its commit.
     pub(in crate::daemon) fn committed(&self, work: Duration, commit: Duration) {
         self.store_work.record(work.as_secs_f64());
