@@ -1,5 +1,5 @@
-//! What follows from an entry of the log, in the transaction that makes it durable: its row, and the
-//! calls of those who are to be told.
+//! What follows from an entry of the log, in the transaction that makes it durable: its row, and
+//! the calls of those who are to be told.
 
 use std::sync::Arc;
 
@@ -9,7 +9,10 @@ use super::{call_rows, event_rows};
 use crate::daemon::event::{self, EventJson};
 use crate::daemon::outbox::{Subject, Target};
 use crate::member::Tags;
-use crate::node::{LogEntry, Logged, Snapshot};
+use crate::node::{Kept, LogEntry, Logged, Snapshot};
+
+/// Entries that are read at a time.
+const PAGE: usize = 4096;
 
 /// Takes entries in, within one transaction.
 #[derive(Clone)]
@@ -18,13 +21,42 @@ pub(super) struct Journal<'a> {
     /// Who is told of events.
     pub(super) targets: &'a [Target],
     /// The members, for what their tags say.
-    pub(super) snapshot: Arc<Snapshot>,
+    snapshot: Arc<Snapshot>,
     /// Whoever is to be told of this entry and those before it has a call already: a database that
     /// is made anew gets the log once more.
-    pub(super) told: u64,
+    told: u64,
 }
 
-impl Journal<'_> {
+impl<'a> Journal<'a> {
+    /// The journal of a transaction, for the log and the members in `kept`.
+    pub(super) fn new(
+        transaction: &'a Transaction<'a>,
+        targets: &'a [Target],
+        kept: &Kept,
+        told: u64,
+    ) -> Self {
+        Journal {
+            transaction,
+            targets,
+            snapshot: kept.snapshot.load_full(),
+            told,
+        }
+    }
+
+    /// Takes in the entries of the log after `written`, and returns the last one.
+    pub(super) fn catch_up(&self, kept: &Kept, mut written: u64) -> rusqlite::Result<u64> {
+        loop {
+            let page = kept.events.read(written, PAGE);
+            for entry in &page.entries {
+                self.log(entry)?;
+            }
+            written = page.next;
+            if page.entries.is_empty() {
+                return Ok(written);
+            }
+        }
+    }
+
     /// Takes an entry in: every entry comes through here, in the order of the log.
     pub(super) fn log(&self, entry: &LogEntry) -> rusqlite::Result<()> {
         event_rows::log(self.transaction, entry)?;

@@ -30,8 +30,6 @@ use crate::member::{Generation, UserEvent};
 use crate::node::{AcceptError, Arrival, Durable, Kept, Marks, Reservation};
 use members::WrittenMembers;
 
-/// Entries of one transaction at most, beyond the requests it answers.
-const COMMIT_EVENTS_MAX: usize = 4096;
 /// How long to gather after the first transition of a commit: what comes together is written
 /// together. Nobody waits for those, as for the rest.
 const LINGER: Duration = Duration::from_millis(5);
@@ -257,8 +255,8 @@ impl Writer {
         let began = Instant::now();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         undo(&transaction, self.doubt.as_ref())?;
-        let journal = journal(&transaction, &self.shared, &kept, self.told);
-        catch_up(&journal, &kept, self.written.event)?;
+        let journal = Journal::new(&transaction, self.shared.targets(), &kept, self.told);
+        journal.catch_up(&kept, self.written.event)?;
         let scene = Scene {
             journal,
             local: &kept.local,
@@ -367,8 +365,8 @@ impl Writer {
         };
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         undo(&transaction, self.doubt.as_ref())?;
-        let journal = journal(&transaction, &self.shared, kept, self.told);
-        let written = catch_up(&journal, kept, self.written.event)?;
+        let journal = Journal::new(&transaction, self.shared.targets(), kept, self.told);
+        let written = journal.catch_up(kept, self.written.event)?;
         drop(journal);
         event_rows::delete_before(&transaction, oldest)?;
         if marks {
@@ -412,34 +410,6 @@ impl Writer {
         self.parking.sweep();
         self.sweep_at = Instant::now() + SWEEP_PERIOD;
         Ok(())
-    }
-}
-
-fn journal<'a>(
-    transaction: &'a Transaction<'a>,
-    shared: &'a Shared,
-    kept: &Kept,
-    told: u64,
-) -> Journal<'a> {
-    Journal {
-        transaction,
-        targets: shared.targets(),
-        snapshot: kept.snapshot.load_full(),
-        told,
-    }
-}
-
-/// Writes the entries of the log after `written`, and returns the last one.
-fn catch_up(journal: &Journal<'_>, kept: &Kept, mut written: u64) -> rusqlite::Result<u64> {
-    loop {
-        let page = kept.events.read(written, COMMIT_EVENTS_MAX);
-        for entry in &page.entries {
-            journal.log(entry)?;
-        }
-        written = page.next;
-        if page.entries.is_empty() {
-            return Ok(written);
-        }
     }
 }
 
