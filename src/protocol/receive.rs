@@ -351,7 +351,7 @@ impl Node {
     ) {
         self.count_probe(probe, outcome);
         self.hear_sender(relay);
-        self.note_answer(relay.member);
+        self.note_answer(relay.member, probe.sent_at);
         self.prove_life(relay.member, probe.sent_at, out);
         self.prove_contact(relay.member, out);
     }
