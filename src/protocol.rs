@@ -368,7 +368,7 @@ impl Node {
             Input::Forget { name } => self.on_forget(name, outbox),
             Input::Return => self.on_return(outbox),
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
-            Input::Deadline => self.on_deadline(outbox),
+            Input::Deadline => return self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
             Input::Remember { members } => self.on_remember(members),
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
@@ -376,10 +376,7 @@ impl Node {
             Input::WallClock { since_epoch } => self.on_wall_clock(since_epoch),
             Input::AwaitAgreement { length, pause } => self.on_await_agreement(length, pause),
         }
-        self.arm_push();
-        self.arm_agreement();
-        self.arm_settle();
-        self.arm_hold();
+        self.arm_timers();
     }
 
     /// When [`Input::Deadline`] is next wanted. There always is a next deadline.
