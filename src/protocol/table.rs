@@ -119,17 +119,14 @@ impl<A> Table<A> {
     }
 
     /// The only active member but the local one whose hash has this high half.
-    #[must_use]
-    pub fn active_with(&self, high: NameHashHigh) -> Option<NameHash> {
+    pub fn active_with(&mut self, high: NameHashHigh) -> Option<&mut Entry<A>> {
         let from = match self.active.position(high.least()) {
             Ok(position) | Err(position) => position,
         };
-        let mut members = self.active.members()[from..].iter().copied();
-        let mut meant = members
-            .by_ref()
-            .take_while(|&it| NameHashHigh::of(it) == high);
-        let member = meant.next()?;
-        meant.next().is_none().then_some(member)
+        let meant = |it: Option<&NameHash>| it.is_some_and(|&it| NameHashHigh::of(it) == high);
+        let members = self.active.members();
+        let single = meant(members.get(from)) && !meant(members.get(from + 1));
+        single.then(|| &mut self.entries[self.active.place(from)])
     }
 
     /// Whether `member` is among the active ones.

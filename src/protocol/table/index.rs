@@ -26,8 +26,13 @@ impl Index {
     /// Where the entry of `member` is.
     #[must_use]
     pub fn find(&self, member: NameHash) -> Option<usize> {
-        let position = self.position(member).ok()?;
-        Some(self.places[position] as usize)
+        Some(self.place(self.position(member).ok()?))
+    }
+
+    /// Where the entry of the member at `position` is.
+    #[must_use]
+    pub fn place(&self, position: usize) -> usize {
+        self.places[position] as usize
     }
 
     /// Where `member` stands in the order, or would stand.
