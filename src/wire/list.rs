@@ -9,6 +9,9 @@ use bincode::error::{DecodeError, EncodeError};
 /// Elements for which memory is taken before they have arrived.
 const FIRST_ELEMENTS: usize = 8;
 
+/// From this number on, bincode's variable-length integers take more than a byte.
+const SINGLE_BYTE_END: u8 = 251;
+
 /// Up to `MAX` elements. A longer list does not decode; encoding one is a bug of this program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct List<T, const MAX: usize>(Vec<T>);
@@ -52,7 +55,11 @@ impl<T, const MAX: usize> Deref for List<T, MAX> {
 
 impl<T: Encode, const MAX: usize> Encode for List<T, MAX> {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
-        (self.0.len() as u64).encode(encoder)?;
+        // As bincode writes any small number, most lengths being one: a single byte.
+        match u8::try_from(self.0.len()) {
+            Ok(few @ ..SINGLE_BYTE_END) => few.encode(encoder)?,
+            _ => (self.0.len() as u64).encode(encoder)?,
+        }
         self.0
             .iter()
             .try_for_each(|element| element.encode(encoder))
