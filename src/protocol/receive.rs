@@ -42,7 +42,7 @@ impl Node {
             Ok(message) => {
                 self.count_received(&message, Transport::Datagram, payload.len());
                 self.note_heard(&message);
-                self.on_message(from, payload.len(), message, out);
+                self.on_message(from, payload.len(), &message, out);
             }
         }
     }
@@ -61,26 +61,24 @@ impl Node {
             .add((Direction::Received, by), bytes as u64);
     }
 
-    fn on_message(&mut self, from: SocketAddr, bytes: usize, message: Message, out: &mut Outbox) {
+    fn on_message(&mut self, from: SocketAddr, bytes: usize, message: &Message, out: &mut Outbox) {
         match message {
             Message::Ping(ping) => {
                 let budget = self.answer_budget(&ping.sender, from, bytes);
-                let answer = self.answer_ping(&ping, budget, out);
+                let answer = self.answer_ping(ping, budget, out);
                 self.send(from, &answer, out);
                 self.join_through(from, ping.target, out);
             }
-            Message::Ack(ack) => self.on_ack(from, &ack, out),
-            Message::PingReq(request) => self.on_ping_req(from, &request, out),
-            Message::Nack(nack) => self.on_nack(&nack, out),
-            Message::RelayedAck(ack) => self.on_relayed_ack(&ack, out),
-            Message::WrongTarget(answer) => self.on_wrong_target(&answer, out),
-            Message::News(news) => self.on_news(&news, out),
-            Message::Digest(digest) => {
-                self.on_digest(Asked::Datagram { from, bytes }, &digest, out)
-            }
-            Message::Delta(delta) => self.on_delta(Asked::Datagram { from, bytes }, &delta, out),
+            Message::Ack(ack) => self.on_ack(from, ack, out),
+            Message::PingReq(request) => self.on_ping_req(from, request, out),
+            Message::Nack(nack) => self.on_nack(nack, out),
+            Message::RelayedAck(ack) => self.on_relayed_ack(ack, out),
+            Message::WrongTarget(answer) => self.on_wrong_target(answer, out),
+            Message::News(news) => self.on_news(news, out),
+            Message::Digest(digest) => self.on_digest(Asked::Datagram { from, bytes }, digest, out),
+            Message::Delta(delta) => self.on_delta(Asked::Datagram { from, bytes }, delta, out),
             Message::Difference(answer) => {
-                self.on_difference(AnsweredBy::Datagram(from), &answer, out);
+                self.on_difference(AnsweredBy::Datagram(from), answer, out);
             }
             Message::Join(_)
             | Message::Table(_)
