@@ -261,6 +261,7 @@ impl World {
         let local = process.clock.local(self.now);
         process.node.handle(local, input, &mut outbox);
         let told = outbox.events.len();
+        outbox.events.retain(|event| !is_noise(event));
         for event in outbox.events.drain(..) {
             self.on_event(id, event);
         }
@@ -283,9 +284,6 @@ impl World {
     }
 
     fn on_event(&mut self, id: ProcessId, event: Event) {
-        if matches!(event, Event::ProbeAnswered(_) | Event::Late(_)) {
-            return;
-        }
         let process = &mut self.processes[id.0];
         let sound = self
             .checker
@@ -336,4 +334,9 @@ impl World {
                 .invariant_packets_are_conserved(self.now, self.network.tally(), open);
         self.report(sound);
     }
+}
+
+/// Whether an event is about a single probe or deadline.
+fn is_noise(event: &Event) -> bool {
+    matches!(event, Event::ProbeAnswered(_) | Event::Late(_))
 }
