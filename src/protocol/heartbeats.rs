@@ -29,13 +29,20 @@ impl Node {
         let mut cursor = self.heartbeat_cursor;
         let mut picked = Vec::with_capacity(wanted);
         // A bounded look: members without a recent heartbeat are passed over.
-        for (member, entry) in self.table.around(cursor).take(4 * wanted) {
+        let ring = self.table.active().len();
+        let mut position = self.table.ring_after(cursor);
+        for _ in 0..ring.min(4 * wanted) {
             if picked.len() == wanted {
                 break;
             }
+            position = if position < ring { position } else { 0 };
+            let (member, entry) = self.table.active_at(position);
+            position += 1;
             cursor = member;
-            if Some(member) != peer {
-                picked.extend(self.heartbeat_entry(member, entry));
+            if Some(member) != peer
+                && let Some(beat) = self.heartbeat_entry(member, entry)
+            {
+                picked.push(beat);
             }
         }
         self.heartbeat_cursor = cursor;
@@ -58,14 +65,23 @@ impl Node {
         })
     }
 
-    /// Records a heartbeat that somebody passed on.
-    pub(super) fn hear_passed_on(&mut self, told: &HeartbeatEntry) {
+    /// Records heartbeats that somebody passed on: of neighbours on the ring, most often.
+    pub(super) fn hear_passed_on(&mut self, told: &[HeartbeatEntry]) {
+        let mut near = 0;
+        for told in told {
+            self.hear_of_another(told, &mut near);
+        }
+    }
+
+    /// The same of one, that is probably `near` a position on the ring.
+    fn hear_of_another(&mut self, told: &HeartbeatEntry, near: &mut usize) {
         let Some(age) = told.age.duration() else {
             return;
         };
-        let Some(entry) = self.table.active_with(told.member) else {
+        let Some((position, entry)) = self.table.active_with(told.member, *near) else {
             return;
         };
+        *near = position + 1;
         let held = entry.heartbeat();
         if GenerationLow::of(held.generation) != told.generation {
             return;

@@ -144,13 +144,14 @@ impl Node {
         } else {
             self.gossip_with_heartbeats(peer, budget, flags, fill)
         };
-        let ack = Ack {
+        let mut ack = Ack {
             sender: self.sender(),
             seq: ping.seq,
             period: self.period_phase(),
             gossip,
         };
-        Message::Ack(self.pad_ack(ping, ack, budget))
+        self.pad_ack(ping, &mut ack, budget);
+        Message::Ack(ack)
     }
 
     fn build_wrong_target(&self, ping: &Ping, budget: usize) -> Message {
@@ -168,9 +169,7 @@ impl Node {
     pub(super) fn take_gossip(&mut self, gossip: &Gossip, out: &mut Outbox) -> usize {
         self.hear_reports(&gossip.extensions);
         let changed = self.adopt_all(gossip.updates.iter(), out);
-        for entry in gossip.heartbeats.iter() {
-            self.hear_passed_on(entry);
-        }
+        self.hear_passed_on(&gossip.heartbeats);
         changed
     }
 
