@@ -426,10 +426,9 @@ impl Node {
     /// `member` has answered a question of `asked_at`; what is known of it, if it is in the table.
     /// An answer that was long under way says that it lived then, and no more.
     fn note_answer(&mut self, member: NameHash, asked_at: Instant) -> Option<&mut Contact> {
-        let lived_at = if self.is_stale(asked_at) {
-            asked_at
-        } else {
-            self.now
+        let lived_at = match self.is_stale(asked_at) {
+            true => asked_at,
+            false => self.now,
         };
         let contact = self.contact_mut(member)?;
         contact.answered_at = contact.answered_at.max(Some(lived_at));

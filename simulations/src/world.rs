@@ -262,8 +262,10 @@ impl World {
         process.node.handle(local, input, &mut outbox);
         let told = outbox.events.len();
         outbox.events.retain(|event| !is_noise(event));
-        for event in outbox.events.drain(..) {
-            self.on_event(id, event);
+        if !outbox.events.is_empty() {
+            for event in outbox.events.drain(..) {
+                self.on_event(id, event);
+            }
         }
         for transmit in outbox.transmits.drain(..) {
             self.transmit(id, transmit);
