@@ -381,7 +381,7 @@ impl Node {
             Input::Forget { name } => self.on_forget(name, outbox),
             Input::Return => self.on_return(outbox),
             Input::ExchangeEnded { exchange } => self.on_exchange_ended(exchange, outbox),
-            Input::Deadline => self.on_deadline(outbox),
+            Input::Deadline => return self.on_deadline(outbox),
             Input::Join { addresses } => self.on_join(addresses, outbox),
             Input::Remember { members } => self.on_remember(members),
             Input::Leave { timeout } => self.on_leave(timeout, outbox),
@@ -392,12 +392,8 @@ impl Node {
             Input::WallClock { since_epoch } => self.on_wall_clock(since_epoch),
             Input::AwaitAgreement { length, pause } => self.on_await_agreement(length, pause),
         }
-        self.arm_push();
-        self.arm_agreement();
-        self.arm_settle();
-        self.arm_hold();
         self.review_owed();
-        self.arm_events();
+        self.arm_timers();
     }
 
     /// When [`Input::Deadline`] is next wanted. There always is a next deadline.
@@ -444,11 +440,15 @@ impl Node {
         }
     }
 
-    /// `member` has answered a question of this node; what is known of it, if it is in the table.
-    fn note_answer(&mut self, member: NameHash) -> Option<&mut Contact> {
-        let now = self.now;
+    /// `member` has answered a question of `asked_at`; what is known of it, if it is in the table.
+    /// An answer that was long under way says that it lived then, and no more.
+    fn note_answer(&mut self, member: NameHash, asked_at: Instant) -> Option<&mut Contact> {
+        let lived_at = match self.is_stale(asked_at) {
+            true => asked_at,
+            false => self.now,
+        };
         let contact = self.contact_mut(member)?;
-        contact.answered_at = Some(now);
+        contact.answered_at = contact.answered_at.max(Some(lived_at));
         Some(contact)
     }
 

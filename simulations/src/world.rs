@@ -269,6 +269,7 @@ impl World {
         process.node.handle(local, input, &mut outbox);
         let told = outbox.events.len();
         let stored: Vec<EventRef> = outbox.events.iter().filter_map(user_event).collect();
+        outbox.events.retain(|event| !is_noise(event));
         for event in outbox.events.drain(..) {
             self.on_event(id, event);
         }
@@ -294,9 +295,6 @@ impl World {
     }
 
     fn on_event(&mut self, id: ProcessId, event: Event) {
-        if matches!(event, Event::ProbeAnswered(_) | Event::Late(_)) {
-            return;
-        }
         let process = &mut self.processes[id.0];
         let sound = self
             .checker
@@ -363,4 +361,9 @@ fn user_event(event: &Event) -> Option<EventRef> {
 /// How many messages about who has which events have come: each may change what a sender knows.
 fn acks_of(node: &Node) -> u64 {
     node.stats().events.get(EventCount::Acks)
+}
+
+/// Whether an event is about a single probe or deadline.
+fn is_noise(event: &Event) -> bool {
+    matches!(event, Event::ProbeAnswered(_) | Event::Late(_))
 }

@@ -44,12 +44,17 @@ pub struct Laggard {
 
 impl Node {
     /// Forgets who holds the own table when that has become another one.
+    #[inline]
     pub(super) fn follow_table(&mut self) {
-        let table = self.table.fingerprint();
-        if !self.agreement.is_about(table) {
-            let own = self.table.ring_after(self.local.hash);
-            self.agreement.begin(table, self.table.size(), own);
+        if !self.agreement.is_about(self.table.fingerprint()) {
+            self.begin_agreement();
         }
+    }
+
+    fn begin_agreement(&mut self) {
+        let own = self.table.ring_after(self.local.hash);
+        self.agreement
+            .begin(self.table.fingerprint(), self.table.size(), own);
     }
 
     /// Where `member` stands in the list of alive members, this node included.

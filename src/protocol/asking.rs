@@ -51,7 +51,7 @@ const HEARTBEAT_DECADES_MAX: f64 = 2.0;
 /// Relays that a zone must have for its word about a member of it to suffice.
 const BESIDE_MIN: usize = 3;
 /// Added to the pause tolerance, so that a pause of just that length passes.
-const FINAL_MARGIN: Duration = Duration::from_millis(20);
+const FINAL_MARGIN: Duration = Duration::from_millis(5);
 /// The tag by which members say where they stand.
 const ZONE_TAG: &str = "zone";
 

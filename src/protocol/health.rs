@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 /// A lateness up to this many times the usual one is usual.
 const USUAL_TIMES: u32 = 4;
 /// The usual lateness is a moving average with this weight, 1 / n.
-const USUAL_WEIGHT: u32 = 32;
+const USUAL_WEIGHT: u64 = 32;
 /// Worst local health.
 const SCORE_MAX: u32 = 8;
 
@@ -60,7 +60,8 @@ impl Health {
         let threshold = self.threshold();
         // One long stall is not what is usual.
         let sample = lateness.min(2 * threshold);
-        self.usual = (self.usual * (USUAL_WEIGHT - 1) + sample) / USUAL_WEIGHT;
+        let usual = nanos(self.usual) * (USUAL_WEIGHT - 1) + nanos(sample);
+        self.usual = Duration::from_nanos(usual / USUAL_WEIGHT);
         if lateness <= threshold {
             return Punctuality::OnTime;
         }

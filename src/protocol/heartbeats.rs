@@ -6,6 +6,7 @@ use super::spreading::Cargo;
 use super::table::Entry;
 use super::{ArrivalWindow, Node, Rejection};
 use crate::member::{HeartbeatState, NameHash};
+use crate::time::Instant;
 use crate::wire::{Centiseconds, GenerationLow, HeartbeatEntry, NameHashHigh, VersionLow};
 
 /// Upper bound of one heartbeat's bytes.
@@ -28,13 +29,20 @@ impl Node {
         let mut cursor = self.heartbeat_cursor;
         let mut picked = Vec::with_capacity(wanted);
         // A bounded look: members without a recent heartbeat are passed over.
-        for (member, entry) in self.table.around(cursor).take(4 * wanted) {
+        let ring = self.table.active().len();
+        let mut position = self.table.ring_after(cursor);
+        for _ in 0..ring.min(4 * wanted) {
             if picked.len() == wanted {
                 break;
             }
+            position = if position < ring { position } else { 0 };
+            let (member, entry) = self.table.active_at(position);
+            position += 1;
             cursor = member;
-            if Some(member) != peer {
-                picked.extend(self.heartbeat_entry(member, entry));
+            if Some(member) != peer
+                && let Some(beat) = self.heartbeat_entry(member, entry)
+            {
+                picked.push(beat);
             }
         }
         self.heartbeat_cursor = cursor;
@@ -57,41 +65,65 @@ impl Node {
         })
     }
 
-    /// Records a heartbeat that somebody passed on.
-    pub(super) fn hear_passed_on(&mut self, entry: &HeartbeatEntry) {
-        let (Some(member), Some(age)) =
-            (self.table.active_with(entry.member), entry.age.duration())
-        else {
-            return;
-        };
-        let Some(held) = self.table.get(member).map(Entry::heartbeat) else {
-            return;
-        };
-        if GenerationLow::of(held.generation) == entry.generation {
-            let beat = HeartbeatState {
-                generation: held.generation,
-                version: entry.version.nearest(held.version),
-            };
-            self.hear_heartbeat(member, beat, age);
+    /// Records heartbeats that somebody passed on: of neighbours on the ring, most often.
+    pub(super) fn hear_passed_on(&mut self, told: &[HeartbeatEntry]) {
+        let mut near = 0;
+        for told in told {
+            self.hear_of_another(told, &mut near);
         }
     }
 
-    pub(super) fn hear_heartbeat(&mut self, member: NameHash, beat: HeartbeatState, age: Duration) {
-        let counted_at = self.now.before(age);
-        let entry = self.table.get_mut(member);
-        let Some(entry) = entry.filter(|_| member != self.local.hash) else {
+    /// The same of one, that is probably `near` a position on the ring.
+    fn hear_of_another(&mut self, told: &HeartbeatEntry, near: &mut usize) {
+        let Some(age) = told.age.duration() else {
             return;
         };
-        if beat.generation != entry.record.standing.generation {
+        let Some((position, entry)) = self.table.active_with(told.member, *near) else {
+            return;
+        };
+        *near = position + 1;
+        let held = entry.heartbeat();
+        if GenerationLow::of(held.generation) != told.generation {
             return;
         }
-        let held = entry.heartbeat();
-        if held.accepts(beat) {
-            entry.version = beat.version;
-            entry.arrivals.record(counted_at.since(entry.counted_at));
-            entry.counted_at = entry.counted_at.max(counted_at);
-        } else if beat > held {
-            self.stats.rejected.add(Rejection::Heartbeat, 1);
+        let beat = HeartbeatState {
+            generation: held.generation,
+            version: told.version.nearest(held.version),
+        };
+        if !count_heartbeat(entry, beat, self.now.before(age)) {
+            self.reject(Rejection::Heartbeat);
         }
     }
+
+    /// Records a heartbeat that its member counted `age` ago.
+    pub(super) fn hear_heartbeat(&mut self, member: NameHash, beat: HeartbeatState, age: Duration) {
+        if member == self.local.hash {
+            return;
+        }
+        if let Some(entry) = self.table.get_mut(member)
+            && !count_heartbeat(entry, beat, self.now.before(age))
+        {
+            self.reject(Rejection::Heartbeat);
+        }
+    }
+}
+
+/// Takes over `beat`, counted at `counted_at`, where it is a newer one of the life that the entry
+/// is about; whether it can be true.
+fn count_heartbeat(
+    entry: &mut Entry<ArrivalWindow>,
+    beat: HeartbeatState,
+    counted_at: Instant,
+) -> bool {
+    let held = entry.heartbeat();
+    if beat.generation != held.generation || beat.version <= held.version {
+        return true;
+    }
+    if !held.accepts(beat) {
+        return false;
+    }
+    entry.version = beat.version;
+    entry.arrivals.record(counted_at.since(entry.counted_at));
+    entry.counted_at = entry.counted_at.max(counted_at);
+    true
 }

@@ -21,9 +21,18 @@ impl Node {
     /// The clock has reached the deadline, or passed it: fires every timer that is due.
     pub(super) fn on_deadline(&mut self, out: &mut Outbox) {
         let due = self.next_deadline();
-        if due > self.now {
-            return;
+        if due <= self.now {
+            self.fire_since(due, out);
         }
+        self.arm_timers();
+        debug_assert!(
+            self.next_deadline() > self.now,
+            "the deadline did not move on"
+        );
+    }
+
+    /// Fires what has fallen due since `due`.
+    fn fire_since(&mut self, due: Instant, out: &mut Outbox) {
         let lateness = self.now.since(due);
         let punctuality = self.health.woke(self.now, lateness);
         if punctuality == Punctuality::Late {
@@ -36,14 +45,15 @@ impl Node {
             };
             self.fire(timer, deadline, punctuality, out);
         }
+    }
+
+    /// Sets the timers that follow from what the node holds.
+    pub(super) fn arm_timers(&mut self) {
         self.arm_push();
         self.arm_agreement();
+        self.arm_settle();
         self.arm_hold();
         self.arm_events();
-        debug_assert!(
-            self.next_deadline() > self.now,
-            "the deadline did not move on"
-        );
     }
 
     fn fire(

@@ -315,7 +315,7 @@ impl Node {
             }
         }
         out.events.push(Event::ProbeAnswered(round_trip));
-        if let Some(contact) = self.note_answer(member)
+        if let Some(contact) = self.note_answer(member, probe.sent_at)
             && kind == ProbeKind::Direct
         {
             contact.round_trip.record(round_trip);
@@ -340,11 +340,16 @@ impl Node {
             self.misses.missed();
         }
         self.note_forgetting_answered(member, asked_at);
-        let stale = self.now.since(asked_at) > STALE_PROOF;
+        let stale = self.is_stale(asked_at);
         let case = self.cases.get(&member);
         if case.is_some_and(|case| case.is_disproved_by(asked_at, stale)) {
             self.acquit(member, out);
         }
+    }
+
+    /// Whether an answer that comes now to a question of `asked_at` was long under way.
+    pub(super) fn is_stale(&self, asked_at: Instant) -> bool {
+        self.now.since(asked_at) > STALE_PROOF
     }
 
     /// `member` answered this node: it hears and is heard, which vouches for its own misses of

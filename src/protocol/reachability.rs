@@ -294,13 +294,13 @@ impl Node {
     }
 
     /// Makes the answer to a padded ping as large, as far as `budget` allows.
-    pub(super) fn pad_ack(&self, ping: &wire::Ping, mut ack: Ack, budget: usize) -> Ack {
+    pub(super) fn pad_ack(&self, ping: &wire::Ping, ack: &mut Ack, budget: usize) {
         if ping.gossip.extensions.iter().any(Extension::is_padding) {
             let bytes = wire::encode(self.cluster, &Message::Ack(ack.clone())).len();
             let spare = self.datagram_budget() - budget.min(self.datagram_budget());
-            ack.gossip.extensions = self.padded(ack.gossip.extensions, bytes + spare);
+            let extensions = std::mem::take(&mut ack.gossip.extensions);
+            ack.gossip.extensions = self.padded(extensions, bytes + spare);
         }
-        ack
     }
 
     fn padded(&self, extensions: List<Extension, 16>, bytes: usize) -> List<Extension, 16> {

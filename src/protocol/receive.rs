@@ -42,7 +42,7 @@ impl Node {
             Ok(message) => {
                 self.count_received(&message, Transport::Datagram, payload.len());
                 self.note_heard(&message);
-                self.on_message(from, payload.len(), message, out);
+                self.on_message(from, payload.len(), &message, out);
             }
         }
     }
@@ -61,26 +61,24 @@ impl Node {
             .add((Direction::Received, by), bytes as u64);
     }
 
-    fn on_message(&mut self, from: SocketAddr, bytes: usize, message: Message, out: &mut Outbox) {
+    fn on_message(&mut self, from: SocketAddr, bytes: usize, message: &Message, out: &mut Outbox) {
         match message {
             Message::Ping(ping) => {
                 let budget = self.answer_budget(&ping.sender, from, bytes);
-                let answer = self.answer_ping(&ping, budget, out);
+                let answer = self.answer_ping(ping, budget, out);
                 self.send(from, &answer, out);
                 self.join_through(from, ping.target, out);
             }
-            Message::Ack(ack) => self.on_ack(from, &ack, out),
-            Message::PingReq(request) => self.on_ping_req(from, &request, out),
-            Message::Nack(nack) => self.on_nack(&nack, out),
-            Message::RelayedAck(ack) => self.on_relayed_ack(&ack, out),
-            Message::WrongTarget(answer) => self.on_wrong_target(&answer, out),
-            Message::News(news) => self.on_news(&news, out),
-            Message::Digest(digest) => {
-                self.on_digest(Asked::Datagram { from, bytes }, &digest, out)
-            }
-            Message::Delta(delta) => self.on_delta(Asked::Datagram { from, bytes }, &delta, out),
+            Message::Ack(ack) => self.on_ack(from, ack, out),
+            Message::PingReq(request) => self.on_ping_req(from, request, out),
+            Message::Nack(nack) => self.on_nack(nack, out),
+            Message::RelayedAck(ack) => self.on_relayed_ack(ack, out),
+            Message::WrongTarget(answer) => self.on_wrong_target(answer, out),
+            Message::News(news) => self.on_news(news, out),
+            Message::Digest(digest) => self.on_digest(Asked::Datagram { from, bytes }, digest, out),
+            Message::Delta(delta) => self.on_delta(Asked::Datagram { from, bytes }, delta, out),
             Message::Difference(answer) => {
-                self.on_difference(AnsweredBy::Datagram(from), &answer, out);
+                self.on_difference(AnsweredBy::Datagram(from), answer, out);
             }
             Message::Events(events) => self.on_events(&events, out),
             Message::EventAcks(acks) => self.on_event_acks(&acks),
@@ -154,13 +152,14 @@ impl Node {
         } else {
             self.gossip_with_heartbeats(peer, budget, flags, fill)
         };
-        let ack = Ack {
+        let mut ack = Ack {
             sender: self.sender(),
             seq: ping.seq,
             period: self.period_phase(),
             gossip,
         };
-        Message::Ack(self.pad_ack(ping, ack, budget))
+        self.pad_ack(ping, &mut ack, budget);
+        Message::Ack(ack)
     }
 
     fn build_wrong_target(&self, ping: &Ping, budget: usize) -> Message {
@@ -178,9 +177,7 @@ impl Node {
     pub(super) fn take_gossip(&mut self, gossip: &Gossip, out: &mut Outbox) -> usize {
         self.hear_reports(&gossip.extensions);
         let changed = self.adopt_all(gossip.updates.iter(), out);
-        for entry in gossip.heartbeats.iter() {
-            self.hear_passed_on(entry);
-        }
+        self.hear_passed_on(&gossip.heartbeats);
         changed
     }
 
@@ -360,7 +357,7 @@ impl Node {
     ) {
         self.count_probe(probe, outcome);
         self.hear_sender(relay);
-        self.note_answer(relay.member);
+        self.note_answer(relay.member, probe.sent_at);
         self.prove_life(relay.member, probe.sent_at, out);
         self.prove_contact(relay.member, out);
     }

@@ -90,6 +90,9 @@ impl Node {
     }
 
     fn tidy_remembered(&mut self) {
+        if self.remembered.is_empty() {
+            return;
+        }
         let (table, retention, now) = (&self.table, self.config.dead_retention, self.now);
         let is_listed = |member| {
             let about_to_go = |since| now.since(since) >= retention;

@@ -1,7 +1,6 @@
 //! How far the own wall clock is from those of the other members. Only shown: nothing that decides
 //! about anybody reads a wall clock.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::member::NameHash;
@@ -21,29 +20,48 @@ const CLOCKS_MIN: usize = 3;
 /// The own clock against the others'.
 #[derive(Debug, Default)]
 pub struct Skew {
-    /// How many seconds each is ahead of the own, and when that was heard.
-    clocks: BTreeMap<NameHash, (i32, Instant)>,
+    /// The others', the one least lately heard first.
+    clocks: Vec<Clock>,
+    /// How many seconds the own one is ahead, which follows from these: a message brings a clock,
+    /// but seldom another time.
+    seconds: i32,
     wrong: bool,
+}
+
+/// Somebody's clock.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    member: NameHash,
+    /// How many seconds it is ahead of the own.
+    ahead: i32,
+    heard: Instant,
 }
 
 impl Skew {
     /// The clock of `member` shows `theirs` while the own shows `own`: the low 16 bits of seconds.
     pub fn hear(&mut self, now: Instant, member: NameHash, theirs: u16, own: u16) {
         let ahead = i32::from(theirs.wrapping_sub(own) as i16);
-        if self.clocks.len() >= MEMBERS_MAX && !self.clocks.contains_key(&member) {
-            let oldest = self.clocks.iter().min_by_key(|(_, (_, heard))| *heard);
-            if let Some(oldest) = oldest.map(|(&member, _)| member) {
-                self.clocks.remove(&oldest);
-            }
+        let held = self.clocks.iter().position(|clock| clock.member == member);
+        let before = held.map(|place| self.clocks.remove(place));
+        let silent = |clock: &Clock| now.since(clock.heard) >= HEARD_WITHIN;
+        let expired = self.clocks.iter().take_while(|clock| silent(clock)).count();
+        let surplus = (self.clocks.len() + 1).saturating_sub(MEMBERS_MAX);
+        let dropped = expired.max(surplus);
+        self.clocks.drain(..dropped);
+        self.clocks.push(Clock {
+            member,
+            ahead,
+            heard: now,
+        });
+        if dropped > 0 || before.is_none_or(|before| before.ahead != ahead) {
+            self.seconds = self.middle();
         }
-        self.clocks.insert(member, (ahead, now));
-        self.clocks
-            .retain(|_, (_, heard)| now.since(*heard) < HEARD_WITHIN);
     }
 
     /// The own clock was set: what was measured against it is void.
     pub fn forget(&mut self) {
         self.clocks.clear();
+        self.seconds = 0;
     }
 
     /// How many seconds the own clock is ahead of the middle one of all that are known, the own
@@ -51,7 +69,11 @@ impl Skew {
     /// nobody can say which half is right.
     #[must_use]
     pub fn seconds(&self) -> i32 {
-        let mut ahead: Vec<i32> = self.clocks.values().map(|(ahead, _)| *ahead).collect();
+        self.seconds
+    }
+
+    fn middle(&self) -> i32 {
+        let mut ahead: Vec<i32> = self.clocks.iter().map(|clock| clock.ahead).collect();
         ahead.push(0);
         ahead.sort_unstable();
         let (low, high) = (ahead[(ahead.len() - 1) / 2], ahead[ahead.len() / 2]);
@@ -65,7 +87,7 @@ impl Skew {
         if self.clocks.len() < others.min(CLOCKS_MIN) {
             return None;
         }
-        let seconds = self.seconds().abs();
+        let seconds = self.seconds.abs();
         let wrong = seconds >= WRONG_FROM || (self.wrong && seconds >= RIGHT_BELOW);
         (std::mem::replace(&mut self.wrong, wrong) != wrong).then_some(wrong)
     }
@@ -124,5 +146,23 @@ mod tests {
         assert_eq!(skew.clocks.len(), MEMBERS_MAX);
         skew.hear(NOW + Duration::from_secs(300), who(200), 100, 130);
         assert_eq!(skew.clocks.len(), 1);
+    }
+
+    /// Whatever is heard, told again, dropped or forgotten, it is the middle of what is held.
+    #[test]
+    fn the_middle_follows_the_clocks() {
+        let mut skew = Skew::default();
+        let ahead = [0, 0, 7, 0, 3, 40, 7, 0, 0, 12, 5];
+        let mut now = NOW;
+        for n in 0..400 {
+            let pause = if n % 60 == 59 { 130 } else { n % 9 };
+            now = now + Duration::from_secs(pause);
+            let theirs = 100 + ahead[n as usize % ahead.len()];
+            skew.hear(now, who(n * n % 23), theirs, 100);
+            if n % 70 == 69 {
+                skew.forget();
+            }
+            assert_eq!(skew.seconds(), skew.middle(), "after {n}");
+        }
     }
 }

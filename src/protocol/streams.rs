@@ -278,7 +278,7 @@ impl Node {
     /// A member has answered over a stream, or a question that only it heard: it hears this node
     /// and is heard.
     pub(super) fn note_stream_answer(&mut self, member: NameHash, out: &mut Outbox) {
-        if self.note_answer(member).is_some() {
+        if self.note_answer(member, self.now).is_some() {
             self.prove_contact(member, out);
         }
     }

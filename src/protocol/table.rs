@@ -118,30 +118,32 @@ impl<A> Table<A> {
         self.active.members()
     }
 
-    /// The only active member but the local one whose hash has this high half.
-    #[must_use]
-    pub fn active_with(&self, high: NameHashHigh) -> Option<NameHash> {
-        let from = match self.active.position(high.least()) {
-            Ok(position) | Err(position) => position,
-        };
-        let mut members = self.active.members()[from..].iter().copied();
-        let mut meant = members
-            .by_ref()
-            .take_while(|&it| NameHashHigh::of(it) == high);
-        let member = meant.next()?;
-        meant.next().is_none().then_some(member)
+    /// The only active member but the local one whose hash has this high half, and its position on
+    /// the ring; it is looked for `near` one first.
+    pub fn active_with(
+        &mut self,
+        high: NameHashHigh,
+        near: usize,
+    ) -> Option<(usize, &mut Entry<A>)> {
+        let position = self.active.single_with(high, near)?;
+        Some((position, &mut self.entries[self.active.place(position)]))
     }
 
     /// Whether `member` is among the active ones.
     #[must_use]
     pub fn is_active(&self, member: NameHash) -> bool {
-        self.active.position(member).is_ok()
+        let entry = self.get(member).filter(|_| member != self.local);
+        entry.is_some_and(|entry| entry.record.standing.status.is_active())
     }
 
-    /// The active members, once around the ring from the first one after `member` on.
-    pub fn around(&self, member: NameHash) -> impl Iterator<Item = (NameHash, &Entry<A>)> {
-        let members = self.active.around(self.ring_after(member));
-        members.map(|(member, place)| (member, &self.entries[place]))
+    /// The active member at `position` on the ring.
+    ///
+    /// # Panics
+    /// The ring is shorter.
+    #[must_use]
+    pub fn active_at(&self, position: usize) -> (NameHash, &Entry<A>) {
+        let place = self.active.place(position);
+        (self.active.members()[position], &self.entries[place])
     }
 
     /// Where on the ring of active members the first one after `member` stands; the length of the

@@ -124,7 +124,18 @@ impl Timers {
     }
 
     /// Removes `timer`, if set.
+    #[inline]
     pub fn cancel(&mut self, timer: Timer) {
+        // After every input those are cancelled that are seldom set.
+        let is_unset = timer
+            .single()
+            .is_some_and(|place| self.singles[place].is_none());
+        if !is_unset {
+            self.remove(timer);
+        }
+    }
+
+    fn remove(&mut self, timer: Timer) {
         if let Some(place) = timer.single() {
             self.singles[place] = None;
         } else {
@@ -178,7 +189,7 @@ impl Timers {
         if deadline > now {
             return None;
         }
-        self.cancel(timer);
+        self.remove(timer);
         Some((deadline, timer))
     }
 }

@@ -12,7 +12,7 @@ use bincode::error::{DecodeError as BincodeDecodeError, EncodeError};
 
 use super::large::Announcement;
 use super::list::List;
-use super::message::{RecordUpdate, StatusUpdate};
+use super::message::{HeartbeatEntry, RecordUpdate, StatusUpdate};
 use super::reach::Ways;
 use super::values::{
     Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
@@ -145,9 +145,31 @@ wire_as!(Incarnation => u32, |incarnation| incarnation.0, |n| Ok(Incarnation(n))
 wire_as!(Ways => u8, |ways| ways.bits(), |bits| Ok(Ways::from_bits(bits)));
 wire_as!(Flags => u8, |flags| u8::from(flags.quiet), |bits| Ok(Flags { quiet: bits & 1 != 0 }));
 wire_as!(
-    PeriodPhase => (Raw2, Raw2),
-    |place| (Raw2(place.period), Raw2(place.phase)),
-    |(period, phase)| Ok(PeriodPhase { period: period.0, phase: phase.0 })
+    PeriodPhase => [u8; 4],
+    |place| {
+        let ([a, b], [c, d]) = (place.period.to_be_bytes(), place.phase.to_be_bytes());
+        [a, b, c, d]
+    },
+    |[a, b, c, d]| Ok(PeriodPhase {
+        period: u16::from_be_bytes([a, b]), phase: u16::from_be_bytes([c, d]),
+    })
+);
+// Several in every message: in one piece.
+wire_as!(
+    HeartbeatEntry => [u8; 10],
+    |told| {
+        let [a, b, c, d] = told.member.0.to_be_bytes();
+        let [e, f] = told.generation.0.to_be_bytes();
+        let [g, h] = told.version.0.to_be_bytes();
+        let [i, j] = told.age.0.to_be_bytes();
+        [a, b, c, d, e, f, g, h, i, j]
+    },
+    |[a, b, c, d, e, f, g, h, i, j]| Ok(HeartbeatEntry {
+        member: NameHashHigh(u32::from_be_bytes([a, b, c, d])),
+        generation: GenerationLow(u16::from_be_bytes([e, f])),
+        version: VersionLow(u16::from_be_bytes([g, h])),
+        age: Centiseconds(u16::from_be_bytes([i, j])),
+    })
 );
 wire_as!(
     NodeName => List<u8, NAME_BYTES_MAX>,

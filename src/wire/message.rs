@@ -111,7 +111,7 @@ pub struct Gossip {
 }
 
 /// A heartbeat passed on, with the time it has been under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeartbeatEntry {
     /// Whose.
     pub member: NameHashHigh,

@@ -40,7 +40,9 @@ impl Centiseconds {
     /// From a length, rounded down.
     #[must_use]
     pub fn from_duration(length: Duration) -> Self {
-        Centiseconds(u16::try_from(length.as_millis() / 10).unwrap_or(u16::MAX))
+        let whole = length.as_secs().saturating_mul(100);
+        let centiseconds = whole.saturating_add((length.subsec_millis() / 10).into());
+        Centiseconds(u16::try_from(centiseconds).unwrap_or(u16::MAX))
     }
 
     /// As a length; `None` when unknown.

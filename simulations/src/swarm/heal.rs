@@ -24,7 +24,8 @@ impl Run<'_> {
     /// two processes used one name; where a clock that was behind gave a generation below one that
     /// the name had before, or so often that raising it once was not enough; where a node was
     /// forgotten; and where a clock that was far ahead gave, or let pass, a generation that all
-    /// others refuse.
+    /// others refuse; and where a node that nobody has admitted yet knows only of others that are
+    /// down, he tells it of one that is not.
     pub(super) fn heal(&mut self) {
         self.troubles.end(self.world.now());
         self.world.set_usual_link(calm(self.plan.link));
@@ -58,6 +59,26 @@ impl Run<'_> {
                 );
             }
         }
+        for &slot in &self.plan.core {
+            if let Some(id) = self.running(slot).filter(|_| self.is_lost(slot)) {
+                let others = self.plan.core.iter().filter(|&&other| other != slot);
+                let known: Vec<_> = others
+                    .filter_map(|&other| self.running(other))
+                    .map(|other| self.world.address(other))
+                    .collect();
+                self.world.join(id, &known);
+            }
+        }
+    }
+
+    /// Whether a node has not been admitted, and will not be by those that it knows of.
+    fn is_lost(&self, slot: Slot) -> bool {
+        let joins = &self.plan.starts[slot].join;
+        let admitted = |id| self.world.process(id).node.state().ready;
+        !self.running(slot).is_some_and(admitted)
+            && joins
+                .iter()
+                .all(|other| *other == slot || !self.plan.core.contains(other))
     }
 
     fn must_restart(&self, slot: Slot) -> bool {

@@ -60,8 +60,10 @@ impl World {
     /// Puts a datagram that was sent into the queue.
     pub(super) fn dispatch(&mut self, sending: Sending, to: std::net::SocketAddr) {
         match sending {
-            Sending::UnderWay(arrival, again) => {
-                for (at, packet) in std::iter::once(arrival).chain(again.map(|copy| *copy)) {
+            Sending::UnderWay((at, packet), again) => {
+                self.queue
+                    .push(at, Class::Delivery, Happening::Datagram(packet));
+                if let Some((at, packet)) = again.map(|copy| *copy) {
                     self.queue
                         .push(at, Class::Delivery, Happening::Datagram(packet));
                 }
@@ -86,8 +88,8 @@ impl World {
         };
         let process = &self.processes[id.0];
         let lost = match process.condition {
+            Condition::Running => return self.take_datagram(id, &packet),
             Condition::Outage => Some(Dropped::Outage),
-            Condition::Running => None,
             _ => (process.waiting_datagrams() >= SOCKET_PACKETS_MAX).then_some(Dropped::SocketFull),
         };
         if let Some(reason) = lost {

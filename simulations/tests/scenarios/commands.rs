@@ -38,10 +38,6 @@ const LARGE: [&str; 12] = [
     "halves",
 ];
 
-/// Bounds that the present rules do not keep: answers of the last seconds before a crash, held back
-/// until after it, move the verdict by up to as long.
-const BROKEN: [&str; 1] = ["stale-messages"];
-
 fn assert_holds(name: &str) {
     let (told, trouble) = printed(&["scenario", name, "--seed", "2"]);
     assert_eq!(trouble, None, "{told}");
@@ -55,17 +51,11 @@ fn every_large_scenario_holds() {
 }
 
 #[test]
-#[ignore = "waits for a rule about late answers"]
-fn every_broken_scenario_holds() {
-    BROKEN.into_iter().for_each(assert_holds);
-}
-
-#[test]
 fn every_named_scenario_holds() {
     let (list, _) = printed(&["scenario"]);
     assert_eq!(list.lines().count(), 43, "{list}");
     let names = list.lines().filter_map(|line| line.split(' ').next());
-    for name in names.filter(|name| !LARGE.contains(name) && !BROKEN.contains(name)) {
+    for name in names.filter(|name| !LARGE.contains(name)) {
         assert_holds(name);
     }
     let (_, trouble) = printed(&["scenario", "no-such"]);

@@ -1,6 +1,7 @@
 //! Members in the order of their hashes, each with the place of its entry.
 
 use crate::member::NameHash;
+use crate::wire::NameHashHigh;
 
 /// Up to so many members a plain search is the quicker one.
 const SMALL: usize = 64;
@@ -26,8 +27,13 @@ impl Index {
     /// Where the entry of `member` is.
     #[must_use]
     pub fn find(&self, member: NameHash) -> Option<usize> {
-        let position = self.position(member).ok()?;
-        Some(self.places[position] as usize)
+        Some(self.place(self.position(member).ok()?))
+    }
+
+    /// Where the entry of the member at `position` is.
+    #[must_use]
+    pub fn place(&self, position: usize) -> usize {
+        self.places[position] as usize
     }
 
     /// Where `member` stands in the order, or would stand.
@@ -46,6 +52,21 @@ impl Index {
             Ok(step) => Ok(from + step),
             Err(step) => Err(from + step),
         }
+    }
+
+    /// The position of the only member whose hash has the high half `high`; looked for at `near`
+    /// first.
+    #[must_use]
+    pub fn single_with(&self, high: NameHashHigh, near: usize) -> Option<usize> {
+        let at = |position: usize| self.members.get(position).map(|&it| NameHashHigh::of(it));
+        let is_first = at(near) == Some(high) && (near == 0 || at(near - 1) != Some(high));
+        let first = match is_first {
+            true => near,
+            false => match self.position(high.least()) {
+                Ok(position) | Err(position) => position,
+            },
+        };
+        (at(first) == Some(high) && at(first + 1) != Some(high)).then_some(first)
     }
 
     /// A range that holds the position of `member`. Hashes are evenly spread, so the value tells
@@ -100,16 +121,6 @@ impl Index {
             self.members.remove(position);
             self.places.remove(position);
         }
-    }
-
-    /// All members with the places of their entries, once around the ring from `position` on.
-    pub fn around(&self, position: usize) -> impl Iterator<Item = (NameHash, usize)> {
-        let (before, after) = (..position, position..);
-        let members = self.members[after.clone()]
-            .iter()
-            .chain(&self.members[before]);
-        let places = self.places[after].iter().chain(&self.places[before]);
-        members.copied().zip(places.map(|&place| place as usize))
     }
 
     /// All members with the places of their entries.
@@ -171,9 +182,13 @@ mod tests {
         let even = |n: u64| n << 54;
         let low = |n: u64| n * 3;
         let high = |n: u64| u64::MAX - 5 * (1000 - n);
-        for hash in [even, low, high] {
+        let sizes = [SMALL as u64, 999];
+        for (hash, size) in [even, low, high]
+            .into_iter()
+            .flat_map(|it| sizes.map(|n| (it, n)))
+        {
             let mut index = Index::default();
-            for n in 1..1000 {
+            for n in 1..=size {
                 index.set(who(hash(n)), n as usize);
             }
             let sorted = index.members().to_vec();
@@ -188,6 +203,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn half_a_hash_means_one_member_or_nobody_wherever_it_is_looked_for_first() {
+        let mut index = Index::default();
+        for hash in [
+            1,
+            7 << 32,
+            (8 << 32) + 5,
+            (8 << 32) + 9,
+            (9 << 32) + 1,
+            u64::MAX,
+        ] {
+            index.set(who(hash), 0);
+        }
+        for near in 0..8 {
+            let found = [0, 6, 7, 8, 9, u32::MAX].map(|n| index.single_with(NameHashHigh(n), near));
+            let expected = [Some(0), None, Some(1), None, Some(4), Some(5)];
+            assert_eq!(found, expected, "near {near}");
+        }
+        assert_eq!(Index::default().single_with(NameHashHigh(0), 0), None);
     }
 
     #[test]

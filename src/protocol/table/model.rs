@@ -184,8 +184,11 @@ impl Pair {
             assert_eq!(self.table.get(member).map(held), all.get(&member).cloned());
             assert_eq!(self.table.is_active(member), active.contains(&member));
             let after = active.partition_point(|&other| other <= member);
-            let ring = active[after..].iter().chain(&active[..after]);
-            assert!(self.table.around(member).map(|(m, _)| m).eq(ring.copied()));
+            assert_eq!(self.table.ring_after(member), after);
+        }
+        for (position, &member) in active.iter().enumerate() {
+            let (found, entry) = self.table.active_at(position);
+            assert_eq!((found, held(entry)), (member, all[&member].clone()));
         }
     }
 }
