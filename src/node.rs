@@ -103,11 +103,14 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let members = store::remembered(&restored.members, clock.wall_now());
     // Nothing comes out of it before the first deadline.
     let mut outbox = Outbox::new();
-    let known = Input::RestoreEvents {
-        events: &restored.user_events,
-        marks: &restored.marks,
-    };
-    core.handle(now, known, &mut outbox);
+    // A node without a past begins with what its cluster says now.
+    if restored != Restored::default() {
+        let known = Input::RestoreEvents {
+            events: &restored.user_events,
+            marks: &restored.marks,
+        };
+        core.handle(now, known, &mut outbox);
+    }
     core.handle(now, Input::Remember { members: &members }, &mut outbox);
     let publisher = Publisher::new(&core, &options, bound, &clock);
     let events = EventLog::new(options.generation, restored.events, restored.next_event_id);
@@ -140,6 +143,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         events,
         durable: made_durable,
         backlog,
+        marks: Marks::of(&restored.marks),
     };
     let driver = Driver::new(parts, options);
     tokio::spawn(driver.run(requests));

@@ -22,11 +22,13 @@ use super::handle::{Command, LeaveReport};
 use super::inbound;
 use super::inbound::StreamInput;
 use super::joins::{Joined, Joins, Lookup};
+use super::marks::Marks;
 use super::options::{Observer, Options};
 use super::publish::Publisher;
 use super::resolve::Family;
 use super::sockets::{Sockets, drop_waiting};
 use super::store::{Arrival, Durable, Store};
+use crate::member::NameHash;
 use crate::protocol::{Input, Node, Outbox, StreamId};
 use crate::time::Instant;
 
@@ -65,6 +67,7 @@ pub(super) struct Parts {
     pub(super) events: EventLog,
     pub(super) durable: mpsc::UnboundedReceiver<Durable>,
     pub(super) backlog: Backlog,
+    pub(super) marks: Marks,
 }
 
 /// Owns the core, its sockets and its clock.
@@ -91,6 +94,9 @@ pub(super) struct Driver {
     backlog: Backlog,
     /// What one step of the core has brought from others, for the store.
     arrivals: Vec<Arrival>,
+    /// How far the store knows every origin, or will when it has taken what was given to it.
+    marks: Marks,
+    local: NameHash,
     leave_timeout: Duration,
     leaving: Vec<oneshot::Sender<LeaveReport>>,
     /// Told once what they changed is published.
@@ -111,6 +117,7 @@ impl Driver {
             events,
             durable,
             backlog,
+            marks,
         } = parts;
         let (stream_sender, streams) = mpsc::channel(STREAM_INPUTS_MAX);
         let acceptor = tokio::spawn(inbound::serve(sockets.tcp, stream_sender.clone()));
@@ -140,6 +147,8 @@ impl Driver {
             durable,
             backlog,
             arrivals: Vec::new(),
+            marks,
+            local: options.name.hash(),
             leave_timeout: options.leave_timeout,
             leaving: Vec::new(),
             described: Vec::new(),
@@ -197,6 +206,7 @@ impl Driver {
                 .handle(now, Input::WallClock { since_epoch }, &mut self.outbox);
         }
         self.events.expire(SystemTime::now());
+        self.note_marks();
         self.wall_clock_at = now + WALL_CLOCK_PERIOD;
     }
 

@@ -50,6 +50,8 @@ fn every_client_command_says_that_no_daemon_answers() {
         vec!["maintenance", "on", "--for", "60s"],
         vec!["maintenance", "off"],
         vec!["forget", "n3"],
+        vec!["event", "deploy", "v1"],
+        vec!["bench", "charge", "--seconds", "1"],
     ] {
         let output = rumord(&[command, vec!["--http", &url]].concat(), &[]);
         assert_fails(&output, 69, &[&address, "rumord agent", "--http"]);

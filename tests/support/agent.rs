@@ -128,6 +128,17 @@ impl Agent {
         )
     }
 
+    /// `POST path` with a JSON body and an idempotency key.
+    pub fn post_once(&self, path: &str, body: &str, key: &str) -> Option<Answer> {
+        let url = format!("http://{}{path}", self.http);
+        let request = client().post(url).header("Idempotency-Key", key);
+        answer(
+            request
+                .header("Content-Type", "application/json")
+                .send(body),
+        )
+    }
+
     /// `PUT path` with a JSON body.
     pub fn put(&self, path: &str, body: &str) -> Option<Answer> {
         let url = format!("http://{}{path}", self.http);

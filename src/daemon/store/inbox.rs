@@ -1,6 +1,6 @@
 //! What waits for the writer.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,16 @@ use tokio::sync::watch;
 use super::batch::{Task, Waiting};
 use crate::daemon::outbox::Target;
 use crate::daemon::telemetry::Metrics;
+use crate::member::{Delivery, Generation, NameHash};
 use crate::node::{Arrival, Kept};
 
 /// Requests of one transaction.
 const TASKS_MAX: usize = 512;
 /// Arrivals of one transaction.
 const ARRIVALS_BATCH_MAX: usize = 1024;
-/// Arrivals that may wait: what comes beyond is dropped, and not acknowledged.
+/// Arrivals that may wait. What comes beyond is dropped, and with it all that follows from that life
+/// of its origin, so that no mark passes over it: it is not acknowledged, and comes again to the
+/// next run.
 const ARRIVALS_MAX: usize = 16_384;
 
 /// What is asked of the writer.
@@ -99,7 +102,7 @@ pub(super) struct Progress {
 #[derive(Default)]
 pub(super) struct Shared {
     progress: Mutex<Progress>,
-    arrivals: Mutex<VecDeque<Arrival>>,
+    arrivals: Mutex<Arrivals>,
     pub(super) metrics: OnceLock<Arc<Metrics>>,
     /// Who is told of events.
     pub(super) targets: OnceLock<Vec<Target>>,
@@ -107,48 +110,68 @@ pub(super) struct Shared {
     pub(super) calls: watch::Sender<u64>,
 }
 
+#[derive(Default)]
+struct Arrivals {
+    waiting: VecDeque<Arrival>,
+    /// Lives of which something was dropped; the core bounds how many it knows.
+    cut: BTreeSet<(NameHash, Generation, Delivery)>,
+}
+
+impl Arrivals {
+    fn add(&mut self, arrival: Arrival) {
+        let event = match &arrival {
+            Arrival::Event(event) => event.event_ref(),
+            Arrival::Missed(upto) => *upto,
+        };
+        let life = (event.origin, event.generation, event.delivery);
+        if self.waiting.len() >= ARRIVALS_MAX {
+            self.cut.insert(life);
+        } else if !self.cut.contains(&life) {
+            self.waiting.push_back(arrival);
+        }
+    }
+}
+
 impl Shared {
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn arrivals(&self) -> MutexGuard<'_, VecDeque<Arrival>> {
+    fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves what came of others for the writer.
     pub(super) fn leave(&self, arrivals: Vec<Arrival>) {
-        let mut waiting = self.arrivals();
-        let room = ARRIVALS_MAX.saturating_sub(waiting.len());
-        let dropped = arrivals.len().saturating_sub(room);
-        waiting.extend(arrivals.into_iter().take(room));
-        drop(waiting);
-        if dropped > 0 {
+        let mut held = self.arrivals();
+        let cut = held.cut.len();
+        arrivals.into_iter().for_each(|arrival| held.add(arrival));
+        if held.cut.len() > cut {
             tracing::error!(
-                dropped,
-                "the store cannot keep up with the events of others"
+                "the store cannot keep up: events of other members are not taken any more until \
+                 the agent is started again"
             );
         }
     }
 
     pub(super) fn has_arrivals(&self) -> bool {
-        !self.arrivals().is_empty()
+        !self.arrivals().waiting.is_empty()
     }
 
     pub(super) fn count_arrivals(&self) -> u64 {
-        self.arrivals().len() as u64
+        self.arrivals().waiting.len() as u64
     }
 
     /// What came of others, in its order, as far as it fits into one transaction.
     pub(super) fn take_arrivals(&self) -> Vec<Arrival> {
-        let mut waiting = self.arrivals();
+        let waiting = &mut self.arrivals().waiting;
         let count = waiting.len().min(ARRIVALS_BATCH_MAX);
         waiting.drain(..count).collect()
     }
 
     /// Leaves what could not be written for the next time.
     pub(super) fn give_back(&self, arrivals: Vec<Arrival>) {
-        let mut waiting = self.arrivals();
+        let waiting = &mut self.arrivals().waiting;
         arrivals
             .into_iter()
             .rev()
@@ -184,5 +207,37 @@ impl Shared {
         if let Some(metrics) = self.metrics.get() {
             metrics.logged(kind);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::EventRef;
+
+    #[test]
+    fn of_a_life_that_was_cut_nothing_later_is_taken() {
+        let shared = Shared::default();
+        let arrival = |origin: u8, sequence| {
+            Arrival::Missed(EventRef {
+                origin: NameHash::from_wire([origin; 8]),
+                generation: Generation(1),
+                delivery: Delivery::AtLeastOnce,
+                sequence,
+            })
+        };
+        let all = ARRIVALS_MAX as u64;
+        shared.leave((1..=all + 1).map(|n| arrival(1, n)).collect());
+        assert_eq!(shared.count_arrivals(), all);
+        let taken = shared.take_arrivals();
+        assert_eq!(taken.len(), ARRIVALS_BATCH_MAX);
+        shared.leave(vec![arrival(1, all + 2), arrival(2, 1)]);
+        assert_eq!(
+            shared.count_arrivals(),
+            all - 1024 + 1,
+            "the other life goes on"
+        );
+        shared.give_back(taken);
+        assert_eq!(shared.take_arrivals()[0], arrival(1, 1), "in its order");
     }
 }

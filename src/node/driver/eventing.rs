@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::store::Durable;
+use super::super::store::{Arrival, Durable};
 use super::Driver;
 use crate::member::UserEvent;
 use crate::protocol::Input;
@@ -38,6 +38,17 @@ impl Driver {
             self.on_durable(durable);
         }
         self.backlog.set_core(self.core.event_backlog());
+    }
+
+    /// Has the store keep what need not come to this node, because it joined later: its next run
+    /// goes on from there. What was handed out before is ahead of it in the store's hands.
+    pub(super) fn note_marks(&mut self) {
+        for mark in self.core.event_marks() {
+            if mark.upto.origin != self.local && !self.marks.know(&mark.upto) {
+                self.marks.advance(&mark.upto);
+                self.arrivals.push(Arrival::Missed(mark.upto));
+            }
+        }
     }
 
     /// Gives the store what has come of others. It answers with [`Durable::Received`].

@@ -70,12 +70,16 @@ impl Driver {
                 let what = Logged::Member(event.clone());
                 self.events.append(SystemTime::now(), what);
             }
-            Event::User(event) => self.arrivals.push(Arrival::Event(Arc::clone(event))),
+            Event::User(event) => {
+                self.marks.advance(&event.event_ref());
+                self.arrivals.push(Arrival::Event(Arc::clone(event)));
+            }
             Event::UserMissed { first, last } => {
                 let upto = EventRef {
                     sequence: *last,
                     ..*first
                 };
+                self.marks.advance(&upto);
                 self.arrivals.push(Arrival::Missed(upto));
             }
             Event::MetadataSet(_)

@@ -1,0 +1,135 @@
+//! Agents that are killed at random moments while clients send events, and retry.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+
+use crate::agent::{Agent, BOUND, count, poll};
+use crate::eventing::user_events;
+use crate::stores::Dir;
+
+/// Clients that send at a time.
+const CLIENTS: u64 = 4;
+/// Pause of a client between two events, so that the logs hold all of them.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Longest time between two kills, in milliseconds.
+const LIFE_MS_MAX: u64 = 400;
+
+#[test]
+fn a_killed_agent_loses_and_doubles_no_event_that_it_has_answered() {
+    kill_repeatedly(8, 1);
+}
+
+#[test]
+#[ignore = "takes minutes; the same as above with 200 kills"]
+fn two_hundred_kills_lose_and_double_no_event() {
+    kill_repeatedly(200, 2);
+}
+
+/// One of three agents is killed so often, at moments drawn from `rng_seed`.
+fn kill_repeatedly(kills: u32, rng_seed: u64) {
+    let dir = Dir::new();
+    let data = [dir.data("n1"), dir.data("n2"), dir.data("n3")];
+    let first = Agent::start("n1", &["--profile", "local", "--data-dir", &data[0]]);
+    let others = ["n2", "n3"].map(|name| {
+        let data = &data[if name == "n2" { 1 } else { 2 }];
+        let join = first.gossip.as_str();
+        let line = ["--profile", "local", "--join", join, "--data-dir", data];
+        Agent::start(name, &line)
+    });
+    first.wait_for("three alive", |table| count(table, "alive") == 3);
+    let (gossip, http) = (first.gossip.clone(), first.http.clone());
+    let victim = RwLock::new(first);
+    let (over, answered) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let next = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| send(&http, &over, &next, &answered));
+        }
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(rng_seed);
+        for _ in 0..kills {
+            let life = Duration::from_millis(rng.random_range(0..LIFE_MS_MAX));
+            thread::sleep(life);
+            let mut victim = victim.write().expect("unpoisoned");
+            victim.kill();
+            let line = [
+                "--profile",
+                "local",
+                "--data-dir",
+                &data[0],
+                "--bind",
+                &gossip,
+                "--http",
+                &http,
+            ];
+            *victim = Agent::start("n1", &line);
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let victim = victim.into_inner().expect("unpoisoned");
+    let answered = answered.into_inner().expect("unpoisoned");
+    assert!(answered.len() as u32 >= kills, "{} answers", answered.len());
+    for agent in [&victim, &others[0], &others[1]] {
+        agent.wait_for("three alive", |table| count(table, "alive") == 3);
+        let times = until_all(agent, &answered);
+        let wrong: Vec<_> = times.iter().filter(|(_, times)| **times != 1).collect();
+        assert!(wrong.is_empty(), "{}: {wrong:?}", agent.http);
+        assert_eq!(times.len(), answered.len(), "nothing that was not sent");
+    }
+}
+
+/// Sends events until it is over, each until it is answered.
+fn send(http: &str, over: &AtomicBool, next: &AtomicU64, answered: &Mutex<Vec<String>>) {
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(Duration::from_secs(5)))
+        .http_status_as_error(false);
+    let client = ureq::Agent::new_with_config(config.build());
+    while !over.load(Ordering::Relaxed) {
+        let key = format!("event-{}", next.fetch_add(1, Ordering::Relaxed));
+        let body = json!({ "name": "charge", "payload": key }).to_string();
+        poll("an answer", || {
+            let request = client.post(format!("http://{http}/v1/events"));
+            let request = request.header("Idempotency-Key", &key);
+            let request = request.header("Content-Type", "application/json");
+            let status = request.send(&body).ok()?.status().as_u16();
+            assert!(matches!(status, 200 | 201 | 429 | 503), "{status}");
+            (status < 300).then_some(())
+        });
+        answered.lock().expect("unpoisoned").push(key);
+        thread::sleep(PAUSE);
+    }
+}
+
+/// How often each event is in the log, once all that were answered are.
+fn until_all(agent: &Agent, answered: &[String]) -> BTreeMap<String, u32> {
+    let began = Instant::now();
+    loop {
+        let times = times(agent);
+        let missing: Vec<_> = answered
+            .iter()
+            .filter(|key| !times.contains_key(*key))
+            .collect();
+        if missing.is_empty() {
+            return times;
+        }
+        let own = agent.get("/v1/self").expect("it serves").body;
+        assert!(began.elapsed() < BOUND, "never came: {missing:?} to {own}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// How often each event is in the log.
+fn times(agent: &Agent) -> BTreeMap<String, u32> {
+    let mut times = BTreeMap::new();
+    for event in user_events(agent) {
+        let key = event["payload"].as_str().expect("text").to_owned();
+        *times.entry(key).or_default() += 1;
+    }
+    times
+}
