@@ -9,18 +9,25 @@ mod cold_start;
 mod convergence;
 mod cpu_starvation;
 mod crash;
+mod dead_origin;
 mod deaf;
+mod delivered;
+mod event_across_partition;
+mod event_flood;
+mod events_at_loss;
 mod flapping_links;
 mod halves;
 mod join_storm;
 mod joins_at_loss;
 mod large;
+mod large_event;
 mod late_timers;
 mod long_pauses;
 mod loss_jump;
 mod lossy_node;
 mod lossy_nodes;
 mod lossy_trunk;
+mod lost_acks;
 mod mass_crash;
 mod mass_restart;
 mod missed_update;
@@ -29,11 +36,14 @@ mod one_way_cuts;
 mod partition;
 mod pause;
 mod quarter_crash;
+mod receiver_restarts;
 mod recycled_address;
 mod refutation;
+mod replayed_packets;
 mod restart_of_all;
 mod restart_when_accused;
 mod rolling_deploy;
+mod sender_restarts;
 mod slow_node;
 mod stage;
 mod stale_messages;
@@ -56,7 +66,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 43] = [
+pub const SCENARIOS: [Scenario; 52] = [
     crash::SCENARIO,
     mass_crash::SCENARIO,
     refutation::SCENARIO,
@@ -100,4 +110,13 @@ pub const SCENARIOS: [Scenario; 43] = [
     clock_step_in_case::SCENARIO,
     flapping_links::SCENARIO,
     lossy_trunk::SCENARIO,
+    events_at_loss::SCENARIO,
+    event_across_partition::SCENARIO,
+    sender_restarts::SCENARIO,
+    receiver_restarts::SCENARIO,
+    lost_acks::SCENARIO,
+    large_event::SCENARIO,
+    replayed_packets::SCENARIO,
+    dead_origin::SCENARIO,
+    event_flood::SCENARIO,
 ];
