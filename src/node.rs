@@ -86,32 +86,10 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         tags: options.tags.clone(),
         services: options.services.clone(),
     };
-    let bootstrap = if options.join.is_empty() {
-        Bootstrap::Alone
-    } else {
-        Bootstrap::Join
-    };
     let restored = options.store.load();
     let rng_seed = random_seed()?;
     tracing::debug!(rng_seed, %bound, %address, "the node starts");
-    let now = clock.now();
-    let mut core = protocol::Node::new(identity, options.config.clone(), bootstrap, rng_seed, now)
-        .map_err(|error| match error {
-            NodeError::Config(error) => StartError::Config(error),
-            NodeError::Metadata(error) => StartError::Metadata(error),
-        })?;
-    let members = store::remembered(&restored.members, clock.wall_now());
-    // Nothing comes out of it before the first deadline.
-    let mut outbox = Outbox::new();
-    // A node without a past begins with what its cluster says now.
-    if restored != Restored::default() {
-        let known = Input::RestoreEvents {
-            events: &restored.user_events,
-            marks: &restored.marks,
-        };
-        core.handle(now, known, &mut outbox);
-    }
-    core.handle(now, Input::Remember { members: &members }, &mut outbox);
+    let core = core(identity, &options, &restored, rng_seed, &clock)?;
     let publisher = Publisher::new(&core, &options, bound, &clock);
     let events = EventLog::new(options.generation, restored.events, restored.next_event_id);
     let (durable, made_durable) = mpsc::unbounded_channel();
@@ -148,6 +126,40 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let driver = Driver::new(parts, options);
     tokio::spawn(driver.run(requests));
     Ok(node)
+}
+
+/// A core that knows what earlier runs left.
+fn core(
+    identity: Identity,
+    options: &Options,
+    restored: &Restored,
+    rng_seed: u64,
+    clock: &Clock,
+) -> Result<protocol::Node, StartError> {
+    let bootstrap = if options.join.is_empty() {
+        Bootstrap::Alone
+    } else {
+        Bootstrap::Join
+    };
+    let now = clock.now();
+    let mut core = protocol::Node::new(identity, options.config.clone(), bootstrap, rng_seed, now)
+        .map_err(|error| match error {
+            NodeError::Config(error) => StartError::Config(error),
+            NodeError::Metadata(error) => StartError::Metadata(error),
+        })?;
+    // Nothing comes out of it before the first deadline.
+    let mut outbox = Outbox::new();
+    // A node without a past begins with what its cluster says now.
+    if *restored != Restored::default() {
+        let known = Input::RestoreEvents {
+            events: &restored.user_events,
+            marks: &restored.marks,
+        };
+        core.handle(now, known, &mut outbox);
+    }
+    let members = store::remembered(&restored.members, clock.wall_now());
+    core.handle(now, Input::Remember { members: &members }, &mut outbox);
+    Ok(core)
 }
 
 fn random_seed() -> Result<u64, StartError> {

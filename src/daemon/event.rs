@@ -28,7 +28,7 @@ pub(super) struct EventJson {
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(untagged)]
 enum WhatJson {
-    Member(MemberJson),
+    Member(Box<MemberJson>),
     User(UserJson),
 }
 
@@ -101,7 +101,9 @@ impl EventJson {
             time: timestamp(entry.time),
             kind: kind(&entry.what).into(),
             what: match &entry.what {
-                Logged::Member(event) => WhatJson::Member(MemberJson::new(event, entry.time)),
+                Logged::Member(event) => {
+                    WhatJson::Member(MemberJson::new(event, entry.time).into())
+                }
                 Logged::User(event) => WhatJson::User(UserJson::new(event)),
                 Logged::Conflict(conflict) => WhatJson::User(UserJson {
                     overruled: Some(OverruledJson {

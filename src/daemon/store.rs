@@ -5,8 +5,8 @@
 //! the old one. It is therefore on disk before the first packet is sent. A lock, held for as long
 //! as the process lives, keeps two processes from being one member.
 //!
-//! Members and events are written by a thread of their own, in groups: nothing of the protocol waits
-//! for the disk but a raised generation. While the disk fails, memory is the truth about members,
+//! Members and events are written by a thread of their own, in groups: nothing of the protocol
+//! waits for the disk but a raised generation. While the disk fails, memory is the truth about members,
 //! and it is written out as soon as the disk takes it. A crash loses the last milliseconds of what
 //! happened to them, and no id of the log is given out twice: that of the next run starts at its
 //! generation times 2^20.

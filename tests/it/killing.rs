@@ -17,7 +17,7 @@ use crate::stores::Dir;
 /// Clients that send at a time.
 const CLIENTS: u64 = 4;
 /// Pause of a client between two events, so that the logs hold all of them.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Longest time between two kills, in milliseconds.
 const LIFE_MS_MAX: u64 = 400;
 
@@ -74,7 +74,8 @@ fn kill_repeatedly(kills: u32, rng_seed: u64) {
     }
 }
 
-/// Waits until every event that was answered is in the log; none is there twice. How many there are.
+/// Waits until every event that was answered is in the log; none is there twice. How many there
+/// are.
 fn check(agent: &Agent, answered: &[String], over: &AtomicBool) -> usize {
     let times = until_all(agent, answered, over);
     let wrong: Vec<_> = times.iter().filter(|(_, times)| **times != 1).collect();

@@ -189,8 +189,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     }
 }
 
-/// The page as soon as it holds something that is wanted or its cursor is void, or whatever there is
-/// when `wait` is over or the server stops.
+/// The page as soon as it holds something that is wanted or its cursor is void, or whatever there
+/// is when `wait` is over or the server stops.
 async fn newer(
     app: &App,
     after: u64,

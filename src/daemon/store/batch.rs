@@ -131,8 +131,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Does one task. A request that cannot be fulfilled is told so, and disturbs no other: an error
-    /// is one of the database.
+    /// Does one task. A request that cannot be fulfilled is told so, and disturbs no other: an
+    /// error is one of the database.
     pub(super) fn run(&mut self, task: Task) -> rusqlite::Result<Said> {
         match task {
             Task::Accept { draft, place } => self.accept(draft, place).map(Said::Accept),
@@ -304,8 +304,8 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// What is to be said under a key that is not free. Whose request it is comes first: another one
-    /// is refused, whatever became of the first.
+    /// What is to be said under a key that is not free. Whose request it is comes first: another
+    /// one is refused, whatever became of the first.
     fn known(&self, keyed: &Keyed) -> rusqlite::Result<Option<Outcome>> {
         let Some(known) = key_rows::find(self.transaction, keyed, self.now)? else {
             return Ok(None);

@@ -17,9 +17,9 @@ use crate::node::{Arrival, Kept};
 const TASKS_MAX: usize = 512;
 /// Arrivals of one transaction.
 const ARRIVALS_BATCH_MAX: usize = 1024;
-/// Arrivals that may wait. What comes beyond is dropped, and with it all that follows from that life
-/// of its origin, so that no mark passes over it: it is not acknowledged, and comes again to the
-/// next run.
+/// Arrivals that may wait. What comes beyond is dropped, and with it all that follows from that
+/// life of its origin, so that no mark passes over it: it is not acknowledged, and comes again to
+/// the next run.
 const ARRIVALS_MAX: usize = 16_384;
 
 /// What is asked of the writer.

@@ -6,10 +6,13 @@ use std::time::Duration;
 use super::batch::{Task, Waiting};
 use super::keys::{Keyed, Outcome, PARKED_MAX, Reply, Token};
 
+/// A request that waits, the lease it wants, and who is told.
+type Parked = (Keyed, Duration, Reply);
+
 /// Who waits, and what is to be done next.
 #[derive(Default)]
 pub(super) struct Parking {
-    parked: BTreeMap<(String, String), Vec<(Keyed, Duration, Reply)>>,
+    parked: BTreeMap<(String, String), Vec<Parked>>,
     count: usize,
     ready: Vec<(Task, Waiting)>,
 }

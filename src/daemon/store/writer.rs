@@ -318,7 +318,8 @@ impl Writer {
             }
             (Said::Outcome(Outcome::Begun(token)), Waiting::Begin(keyed, _, reply)) => {
                 // Nobody is left to do the work: the next one may.
-                if reply.send(Outcome::Begun(token)).is_err() {
+                let heard = reply.send(Outcome::Begun(token)).is_ok();
+                if !heard {
                     self.parking.abandon(keyed, token);
                 }
             }
