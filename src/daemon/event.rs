@@ -29,7 +29,7 @@ pub(super) struct EventJson {
 #[serde(untagged)]
 enum WhatJson {
     Member(Box<MemberJson>),
-    User(UserJson),
+    User(Box<UserJson>),
 }
 
 /// A change of the member table.
@@ -104,16 +104,8 @@ impl EventJson {
                 Logged::Member(event) => {
                     WhatJson::Member(MemberJson::new(event, entry.time).into())
                 }
-                Logged::User(event) => WhatJson::User(UserJson::new(event)),
-                Logged::Conflict(conflict) => WhatJson::User(UserJson {
-                    overruled: Some(OverruledJson {
-                        id: conflict.overruled,
-                        origin: conflict.origin.to_string(),
-                        origin_generation: conflict.generation.0,
-                        sequence: conflict.sequence,
-                    }),
-                    ..UserJson::new(&conflict.event)
-                }),
+                Logged::User(event) => WhatJson::User(UserJson::new(event).into()),
+                Logged::Conflict(conflict) => WhatJson::User(UserJson::overruling(conflict).into()),
             },
         }
     }
@@ -187,6 +179,18 @@ impl UserJson {
             delivery: event.delivery.as_str().into(),
             sent: timestamp(sent(event)),
             overruled: None,
+        }
+    }
+
+    fn overruling(conflict: &KeyConflict) -> Self {
+        UserJson {
+            overruled: Some(OverruledJson {
+                id: conflict.overruled,
+                origin: conflict.origin.to_string(),
+                origin_generation: conflict.generation.0,
+                sequence: conflict.sequence,
+            }),
+            ..UserJson::new(&conflict.event)
         }
     }
 

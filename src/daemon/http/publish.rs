@@ -12,7 +12,7 @@ use super::super::event::delivery;
 use super::super::store::{Answer, Keyed, Outcome, Post, Verdict};
 use super::App;
 use super::body::GivenBody;
-use super::idempotency::respond;
+use super::idempotency::{is_final, respond};
 use super::problem::Problem;
 use super::query::Parameters;
 use crate::member::{Delivery, EVENT_PAYLOAD_BYTES_MAX, EventError, EventName};
@@ -68,11 +68,19 @@ pub(super) async fn publish(
     }
     let outcome = app.store.post(post).await;
     match &outcome {
-        Outcome::Done(_) if is_keyed => app.metrics.keyed("executed"),
+        Outcome::Done(answer) if is_keyed => app.metrics.keyed(word(answer)),
         Outcome::Full if !is_keyed => return busy().into_response(),
         _ => {}
     }
     respond(&app, outcome)
+}
+
+/// What became of a request with a key: one that may succeed later was not remembered.
+fn word(answer: &Answer) -> &'static str {
+    match StatusCode::from_u16(answer.status).is_ok_and(is_final) {
+        true => "executed",
+        false => "abandoned",
+    }
 }
 
 /// What is wrong with a body is known before anything is asked of the store.

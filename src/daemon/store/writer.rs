@@ -35,6 +35,8 @@ use members::WrittenMembers;
 const LINGER: Duration = Duration::from_millis(5);
 /// How often the members are looked at.
 const TICK: Duration = Duration::from_secs(1);
+/// Entries that have left the log, and leave the database for their own sake.
+const DELETED_TOGETHER: u64 = 4096;
 /// How often what is too old is dropped.
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 
@@ -271,6 +273,10 @@ impl Writer {
         for arrival in arrivals {
             batch.take(arrival)?;
         }
+        let oldest = kept.events.oldest();
+        if oldest != self.written.oldest {
+            event_rows::delete_before(&transaction, oldest)?;
+        }
         let said = tasks.into_iter().map(|task| batch.run(task));
         let said = said.collect::<rusqlite::Result<Vec<Said>>>()?;
         let work = batch.finish()?;
@@ -278,6 +284,7 @@ impl Writer {
         self.doubt = Some(Doubt::of(&work, reservation.first(), self.doubt.take()));
         transaction.commit()?;
         self.doubt = None;
+        self.written.oldest = oldest;
         self.shared
             .committed(committing - began, committing.elapsed());
         self.publish(work, reservation, &kept);
@@ -359,7 +366,9 @@ impl Writer {
 
     fn save_events(&mut self, kept: &Kept) -> rusqlite::Result<()> {
         let (head, oldest) = (kept.events.head(), kept.events.oldest());
-        let nothing = head == self.written.event && oldest == self.written.oldest;
+        // What has left the log leaves with the next commit, or together.
+        let nothing = head == self.written.event
+            && oldest.saturating_sub(self.written.oldest) < DELETED_TOGETHER;
         let marks = !self.written.marks;
         let Some(connection) = self.connection.as_mut().filter(|_| !nothing || marks) else {
             return Ok(());

@@ -113,6 +113,7 @@ impl Writer {
     pub(super) fn close(&mut self) {
         let outcome = self.attempt(|writer| {
             writer.written.members.is_seen_again();
+            writer.written.oldest = 0;
             writer.save()?;
             let next = writer.kept.as_ref().map(|kept| kept.events.head() + 1);
             let Some(connection) = &mut writer.connection else {
