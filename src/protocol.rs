@@ -392,7 +392,6 @@ impl Node {
             Input::WallClock { since_epoch } => self.on_wall_clock(since_epoch),
             Input::AwaitAgreement { length, pause } => self.on_await_agreement(length, pause),
         }
-        self.review_owed();
         self.arm_timers();
     }
 

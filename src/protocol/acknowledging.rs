@@ -365,7 +365,7 @@ impl Node {
             let newest = newest.is_some_and(|it| it.0 == event.generation);
             telling.own && event.delivery == Delivery::AtLeastOnce && newest
         };
-        let Some(last) = batch.iter_mut().filter(of_newest).next_back() else {
+        let Some(last) = batch.iter_mut().rfind(of_newest) else {
             return;
         };
         let event = last.told.what.event_ref();

@@ -48,6 +48,17 @@ pub enum Taken {
     Old,
 }
 
+/// Events that will not come any more.
+#[derive(Debug)]
+pub struct Skipped {
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last.
+    pub last: u64,
+    /// What had waited for them.
+    pub out: Vec<Arc<UserEvent>>,
+}
+
 /// The events of one life that are sent at least once.
 #[derive(Debug, Default)]
 struct Durable {
@@ -255,12 +266,7 @@ impl EventBook {
 
     /// All up to `upto` that has not come will not come any more. Which numbers that are, and what
     /// comes out because nothing is missing before it.
-    pub fn skip(
-        &mut self,
-        life: Life,
-        upto: u64,
-        now: Instant,
-    ) -> Option<((u64, u64), Vec<Arc<UserEvent>>)> {
+    pub fn skip(&mut self, life: Life, upto: u64, now: Instant) -> Option<Skipped> {
         let held = self.durable.get_mut(&life)?;
         let first = held.upto + 1;
         // What is held of it has come; without an end in sight nothing is passed over.
@@ -278,7 +284,11 @@ impl EventBook {
         held.settle();
         let out = self.release(life);
         self.note_change(now);
-        Some(((first, upto), out))
+        Some(Skipped {
+            first,
+            last: upto,
+            out,
+        })
     }
 
     /// All up to where the events of `life` that are sent at least once have come out.

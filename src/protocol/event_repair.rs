@@ -534,7 +534,8 @@ impl Node {
         let last = first.checked_sub(1).filter(|_| first < u64::MAX);
         let upto = last.unwrap_or(u64::MAX);
         let skipped = self.events.book.skip(life, upto, self.now);
-        if let Some(((first, last), ready)) = skipped {
+        if let Some(skipped) = skipped {
+            let (first, last) = (skipped.first, skipped.last);
             self.stats.events.add(EventCount::Missed, last + 1 - first);
             let first = EventRef {
                 origin: life.0,
@@ -543,7 +544,7 @@ impl Node {
                 sequence: first,
             };
             out.events.push(Event::UserMissed { first, last });
-            self.hand_out(ready, out);
+            self.hand_out(skipped.out, out);
         }
         self.events.pulls.start_anew(lack);
         self.drop_filled();

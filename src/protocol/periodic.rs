@@ -53,6 +53,7 @@ impl Node {
         self.arm_agreement();
         self.arm_settle();
         self.arm_hold();
+        self.review_owed();
         self.arm_events();
     }
 

@@ -80,10 +80,10 @@ impl Node {
             Message::Difference(answer) => {
                 self.on_difference(AnsweredBy::Datagram(from), answer, out);
             }
-            Message::Events(events) => self.on_events(&events, out),
-            Message::EventAcks(acks) => self.on_event_acks(&acks),
+            Message::Events(events) => self.on_events(events, out),
+            Message::EventAcks(acks) => self.on_event_acks(acks),
             Message::EventHeads(heads) => {
-                self.on_event_heads(Asked::Datagram { from, bytes }, &heads, out);
+                self.on_event_heads(Asked::Datagram { from, bytes }, heads, out);
             }
             Message::Join(_)
             | Message::Table(_)

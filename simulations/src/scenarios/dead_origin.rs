@@ -10,13 +10,13 @@ const EVENTS: usize = 10;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "dead-origin",
-    story: "a member dies while it tells events at 60 % loss: those that have some tell the others",
+    story: "a member dies while it tells events at 40 % loss: those that have some tell the others",
     play,
 };
 
 fn play(stage: &mut Stage) -> Result<(), String> {
     let nodes = stage.settled(40);
-    stage.world.set_usual_link(Link::LAN.losing(0.6));
+    stage.world.set_usual_link(Link::LAN.losing(0.4));
     let last = send(stage, nodes[0], (EVENTS, 400))?;
     stage.world.run_for(milliseconds(30));
     stage.world.crash(nodes[0]);

@@ -16,9 +16,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// events again.
 fn play(stage: &mut Stage) -> Result<(), String> {
     let nodes = stage.settled(10);
-    for round in 0..3 {
-        let before = send(stage, nodes[round], (5, 100))?;
-        within(stage, "before", (nodes[round], &before), seconds(1))?;
+    for &sender in &nodes[..3] {
+        let before = send(stage, sender, (5, 100))?;
+        within(stage, "before", (sender, &before), seconds(1))?;
     }
     stage.world.crash(nodes[8]);
     stage.world.crash(nodes[9]);

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use rumord::member::{Delivery, EventRef};
-use rumord::protocol::{Config, Event, EventCount, Rejection};
-use rumord_sim::world::{Checking, GenerationChoice, Keeping, NodeIdChoice};
-use rumord_sim::{Link, Options, ProcessId, Restart, World};
+use rumord::protocol::{Config, EventCount};
+use rumord::wire::MessageKind;
+use rumord_sim::{Link, Options, ProcessId, World};
 
-use crate::stage::{cluster, quiet_cluster, seconds, summary};
+use crate::stage::{cluster, seconds};
 
 fn bodies(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| vec![n as u8; bytes]).collect()
@@ -130,4 +130,84 @@ fn a_large_event_is_pulled_once_by_each() {
             }
         }
     }
+}
+
+/// A cluster without events says nothing of them; one that has had some says it only while they are
+/// kept.
+#[test]
+fn without_events_nothing_is_said_of_them() {
+    let options = Options {
+        config: Config {
+            event_retention: seconds(60.0),
+            ..Config::lan()
+        },
+        ..Options::seeded(5)
+    };
+    let mut world = World::new(options);
+    let nodes = world.start_cluster(10);
+    let kinds = [
+        MessageKind::Events,
+        MessageKind::EventAcks,
+        MessageKind::EventHeads,
+        MessageKind::EventPull,
+        MessageKind::EventValues,
+    ];
+    let said = |world: &World| {
+        world.total(|stats| {
+            let all = stats.messages.iter();
+            let of_events = all.filter(|((_, kind, _), _)| kinds.contains(kind));
+            of_events.map(|(_, count)| count).sum()
+        })
+    };
+    // What ten seconds of rest cost.
+    let rest = |world: &mut World| {
+        let bytes =
+            |world: &World| world.total(|stats| stats.bytes.iter().map(|(_, bytes)| bytes).sum());
+        let before = bytes(world);
+        world.run_for(seconds(10.0));
+        bytes(world) - before
+    };
+    world.run_for(seconds(60.0));
+    let before = rest(&mut world);
+    assert_eq!(said(&world), 0);
+    let event = send(&mut world, nodes[0], Delivery::AtLeastOnce);
+    settle(&mut world, nodes[0], &event, 1.0);
+    world.run_for(seconds(2.0));
+    let (kept, spoken) = (rest(&mut world), said(&world));
+    assert!(kept > before, "a sum rides along: {kept}, {before}");
+    world.run_for(seconds(70.0));
+    let after = rest(&mut world);
+    println!("{before} bytes before, {kept} while an event is kept, {after} after");
+    assert!(after.abs_diff(before) * 100 < before, "{after}, {before}");
+    assert_eq!(said(&world), spoken, "nothing had to be compared");
+    assert_eq!(world.process(nodes[0]).node.state().kept_events, 0);
+}
+
+/// What is kept nowhere any more is said to be missed, and later events come.
+#[test]
+fn events_that_nobody_keeps_are_missed_with_a_word() {
+    let options = Options {
+        config: Config {
+            event_retention: seconds(60.0),
+            ..Config::lan()
+        },
+        ..Options::seeded(6)
+    };
+    let mut world = World::new(options);
+    let nodes = world.start_cluster(8);
+    world.run_for(seconds(2.0));
+    world.publish(nodes[0], Delivery::AtLeastOnce, bodies(2, 50));
+    world.run_for(seconds(2.0));
+    let rules = world.partition(&nodes[7..]);
+    world.run_for(seconds(10.0));
+    world.publish(nodes[0], Delivery::AtLeastOnce, bodies(5, 50));
+    world.run_for(seconds(70.0));
+    let last = world.publish(nodes[0], Delivery::AtLeastOnce, bodies(1, 50))[0];
+    world.run_for(seconds(1.0));
+    assert_eq!(world.process(nodes[7]).store.events().len(), 2);
+    rules.into_iter().for_each(|rule| world.lift(rule));
+    settle(&mut world, nodes[0], &last, 20.0);
+    let store = &world.process(nodes[7]).store;
+    assert_eq!((store.events().len(), store.missed()), (3, 5));
+    assert_eq!(total(&world, EventCount::Missed), 5);
 }

@@ -12,6 +12,7 @@ mod comparing;
 mod conflicts;
 mod crashing;
 mod describing;
+mod event_stories;
 mod events;
 mod evicting;
 mod exchanging;
