@@ -88,9 +88,10 @@ fn after_failure(target: &Target, call: &Call, error: String, is_final: bool) ->
 }
 
 fn tell(target: &Target, call: &Call, settled: &Settled) {
-    let (target, event) = (target.name.as_str(), call.event);
+    // Not called a target here: log lines have one of their own.
+    let (name, event) = (target.name.as_str(), call.event);
     match settled {
-        Settled::Done => tracing::debug!(target, event, "told of an event"),
+        Settled::Done => tracing::debug!(name, event, "told of an event"),
         Settled::Retry { error, .. } => {
             tracing::info!(
                 target,
@@ -100,7 +101,7 @@ fn tell(target: &Target, call: &Call, settled: &Settled) {
             );
         }
         Settled::Parked { error } => tracing::warn!(
-            target,
+            name,
             event,
             error,
             call = call.id,
