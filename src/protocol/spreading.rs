@@ -18,7 +18,7 @@ use crate::wire::{
 };
 
 /// Upper bound of a message's bytes without its updates and heartbeats.
-const FIXED_BYTES_MAX: usize = HEADER_BYTES + 80;
+const FIXED_BYTES_MAX: usize = HEADER_BYTES + 76;
 /// Updates that are too large for the room that is left, before a message counts as full.
 const MISFITS_MAX: usize = 8;
 /// How much of the latest changes a message carries beside what rides along anyway.
@@ -401,5 +401,31 @@ impl Node {
             .collect();
         peers.extend(fresh.into_iter().take(round.random));
         peers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::{Generation, Version};
+    use crate::wire::{ClusterTag, Ping, ProbeSeq, Target};
+
+    #[test]
+    fn the_longest_message_without_cargo_fits_its_bound() {
+        let (member, generation) = (NameHash::MIN, Generation(u64::MAX));
+        let ping = Ping {
+            sender: Sender {
+                member,
+                generation,
+                version: Version(u64::MAX),
+            },
+            seq: ProbeSeq(u32::MAX),
+            target: Target { member, generation },
+            period: PeriodPhase::default(),
+            gossip: Gossip::default(),
+        };
+        let payload = wire::encode(ClusterTag::of("c"), &Message::Ping(ping));
+        // A list of more than 250 would need two more bytes for its length; none is so long.
+        assert!(payload.len() <= FIXED_BYTES_MAX, "{}", payload.len());
     }
 }

@@ -23,7 +23,7 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// What the sender's wall clock shows, on pings: the low 16 bits of unix seconds.
+    /// What the sender's wall clock shows, on some pings: the low 16 bits of unix seconds.
     pub const CLOCK: u16 = 1;
 
     /// On a ping to another process with the sender's own name: the sender gives way.
