@@ -93,12 +93,7 @@ fn tell(target: &Target, call: &Call, settled: &Settled) {
     match settled {
         Settled::Done => tracing::debug!(name, event, "told of an event"),
         Settled::Retry { error, .. } => {
-            tracing::info!(
-                target,
-                event,
-                error,
-                "not told of an event yet; tried again"
-            );
+            tracing::info!(name, event, error, "not told of an event yet; tried again");
         }
         Settled::Parked { error } => tracing::warn!(
             name,
