@@ -366,37 +366,24 @@ impl EventBook {
 
     /// Up to where everything has come out, in order.
     pub fn heads(&self) -> impl Iterator<Item = EventHead> + '_ {
-        self.durable.iter().filter(|(_, held)| held.upto > 0).map(
-            |(&(origin, generation), held)| EventHead {
-                origin,
-                generation,
-                delivery: Delivery::AtLeastOnce,
-                upto: held.upto,
-            },
-        )
+        self.durable
+            .iter()
+            .filter(|(_, held)| held.upto > 0)
+            .map(|(&life, held)| head(life, Delivery::AtLeastOnce, held.upto))
     }
 
     /// The same for events that are sent at most once.
     pub fn fleeting_heads(&self) -> impl Iterator<Item = EventHead> + '_ {
-        self.fleeting.iter().filter(|(_, held)| held.next > 1).map(
-            |(&(origin, generation), held)| EventHead {
-                origin,
-                generation,
-                delivery: Delivery::AtMostOnce,
-                upto: held.next - 1,
-            },
-        )
+        self.fleeting
+            .iter()
+            .filter(|(_, held)| held.next > 1)
+            .map(|(&life, held)| head(life, Delivery::AtMostOnce, held.next - 1))
     }
 
     /// Up to where everything is durable, in order: what a later run needs.
     pub fn stored_heads(&self) -> impl Iterator<Item = EventHead> + '_ {
         let stored = self.durable.iter().filter(|(_, held)| held.stored > 0);
-        stored.map(|(&(origin, generation), held)| EventHead {
-            origin,
-            generation,
-            delivery: Delivery::AtLeastOnce,
-            upto: held.stored,
-        })
+        stored.map(|(&life, held)| head(life, Delivery::AtLeastOnce, held.stored))
     }
 
     /// A number for the heads of all origins that are `listed`: equal for equal heads.
@@ -427,6 +414,15 @@ impl EventBook {
             self.recount();
             self.revision += 1;
         }
+    }
+}
+
+fn head((origin, generation): Life, delivery: Delivery, upto: u64) -> EventHead {
+    EventHead {
+        origin,
+        generation,
+        delivery,
+        upto,
     }
 }
 
