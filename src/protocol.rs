@@ -3,7 +3,9 @@
 //! [`Node`] is the hub. Its children `receive`, `updates`, `spreading`, `agreeing`, `probing`,
 //! `cases`, `asking`, `isolation`, `noting`, `explaining`, `exchanging`, `serving`, `admitting`,
 //! `joining`, `remembering`, `conflict`, `streams`, `leaving`, `reachability`, `unreached`,
-//! `periodic`, `eventing`, `acknowledging` and `event_repair` hold control flow. The others are leaves, which know no other leaf.
+//! `periodic`, and of user events `eventing`, `event_taking`, `acknowledging`, `event_asking`,
+//! `event_repair` and `event_pulling`, hold control flow. The others are leaves, which know no
+//! other leaf.
 
 mod accrual;
 mod acknowledging;
@@ -18,11 +20,14 @@ mod conflict;
 mod describing;
 mod digest;
 mod dissemination;
+mod event_asking;
 mod event_book;
 mod event_keep;
 mod event_owing;
+mod event_pulling;
 mod event_pulls;
 mod event_repair;
+mod event_taking;
 mod event_telling;
 mod eventing;
 mod evicting;
@@ -41,6 +46,7 @@ mod joining;
 mod leases;
 mod leaving;
 mod ledger;
+mod life;
 mod local;
 mod loss;
 mod noting;
@@ -98,6 +104,7 @@ pub use conflict::Rival;
 pub use eventing::{DeliveryState, EventBacklog};
 pub use forgetting::Forgetting;
 pub use input::{Bootstrap, EventMark, Identity, Input, MetadataChange, NodeError};
+pub use life::Life;
 pub use outbox::{
     Accusation, CasePhase, CaseReport, Event, EventKind, Evidence, ExchangeId, Explanation,
     HeartbeatReport, JoinOutcome, MemberEvent, MetadataOutcome, Outbox, OwnReport, PhiSample,
@@ -149,30 +156,6 @@ use wall_clock::WallClock;
 
 // With its twelve bytes in the index a known member costs 60 bytes beside its record.
 const _: () = assert!(size_of::<table::Entry<ArrivalWindow>>() <= 48);
-
-/// Where a node is in its life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Life {
-    /// No join address has answered yet.
-    Joining,
-    /// Part of the cluster.
-    Ready,
-    /// Another process holds its name: it tells and asks nothing.
-    Silent,
-    /// Leaves, or has left.
-    Leaving,
-    /// Was removed from the cluster, and keeps silent until it begins a new life.
-    Forgotten,
-}
-
-impl Life {
-    const fn at_start(bootstrap: Bootstrap) -> Self {
-        match bootstrap {
-            Bootstrap::Alone => Life::Ready,
-            Bootstrap::Join => Life::Joining,
-        }
-    }
-}
 
 /// What a node keeps about a member that it has exchanged messages with, beside its entry in the
 /// table. With the slotted schedule that is a small part of a large cluster.

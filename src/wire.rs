@@ -44,13 +44,14 @@ pub use large::{Announcement, Pull, Values};
 pub use list::List;
 pub use message::{
     Ack, Busy, Gossip, HeartbeatEntry, Join, Message, MessageKind, Nack, News, Ping, PingReq,
-    RecordUpdate, RefusalCode, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Table,
-    Target, Update, WrongTarget,
+    RecordUpdate, Refused, RelayedAck, Sender, StatusUpdate, Superseded, Table, Target, Update,
+    WrongTarget,
 };
 pub use reach::{ReachReport, Unreached, Ways};
 pub use values::{
     Age, Ask, BucketSum, Centiseconds, Cookie, Fingerprint, Flags, GenerationLow, MetadataDigest,
-    MissRate, NameHashHigh, NodeIdLow, PeriodPhase, ProbeSeq, Salt, ShortId, VersionLow,
+    MissRate, NameHashHigh, NodeIdLow, PeriodPhase, ProbeSeq, RefusalCode, Salt, ShortId,
+    VersionLow,
 };
 
 /// First bytes of every frame.

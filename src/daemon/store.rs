@@ -6,10 +6,10 @@
 //! as the process lives, keeps two processes from being one member.
 //!
 //! Members and events are written by a thread of their own, in groups: nothing of the protocol
-//! waits for the disk but a raised generation. While the disk fails, memory is the truth about members,
-//! and it is written out as soon as the disk takes it. A crash loses the last milliseconds of what
-//! happened to them, and no id of the log is given out twice: that of the next run starts at its
-//! generation times 2^20.
+//! waits for the disk but a raised generation. While the disk fails, memory is the truth about
+//! members, and it is written out as soon as the disk takes it. A crash loses the last milliseconds
+//! of what happened to them, and no id of the log is given out twice: that of the next run starts
+//! at its generation times 2^20.
 //!
 //! What clients are told is durable before they are told it: an event, the answer under its
 //! idempotency key, and its place in the log are one transaction.

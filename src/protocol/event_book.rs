@@ -5,9 +5,13 @@
 //! not come. What lies beyond it is held until what is missing has come (at least once) or a moment
 //! has passed (at most once).
 
+mod fleeting;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use fleeting::Fleeting;
 
 use crate::member::{Delivery, EventRef, Generation, NameHash, UserEvent, keyed_hash};
 use crate::time::Instant;
@@ -23,11 +27,6 @@ const WINDOW: u64 = 4096;
 const EARLY_MAX: usize = 8192;
 /// Their payloads together, in bytes.
 const EARLY_BYTES_MAX: usize = 16 << 20;
-/// Events of one life that are sent at most once and held for those before them.
-const HELD_MAX: usize = 64;
-/// How far the number of an event that is sent at most once may be ahead of the last one, before
-/// another one like it is waited for.
-const JUMP_MAX: u64 = 1 << 16;
 const SUM_DOMAIN: u64 = 6;
 
 /// One life of a member.
@@ -69,19 +68,6 @@ struct Durable {
     early: BTreeMap<u64, Arc<UserEvent>>,
     /// Numbers up to the second one need not be stored once those below the first are.
     skipped: Option<(u64, u64)>,
-}
-
-/// The events of one life that are sent at most once.
-#[derive(Debug, Default)]
-struct Fleeting {
-    /// The next number, and which of the 64 before it have come: the lowest bit is the last one.
-    next: u64,
-    come: u64,
-    held: BTreeMap<u64, Arc<UserEvent>>,
-    /// When the events held come out, whatever is missing.
-    due: Option<Instant>,
-    /// A number that was too far ahead to be believed.
-    jumped: Option<u64>,
 }
 
 /// All of it.
@@ -190,13 +176,18 @@ impl EventBook {
         if !self.durable.contains_key(&life) {
             admit(&mut self.durable, life).then_some(())?;
             // What an older life held may be gone with it.
-            let held = self.durable.values().flat_map(|held| held.early.values());
-            (self.early, self.early_bytes) = held.fold((0, 0), |(count, bytes), event| {
-                (count + 1, bytes + event.payload.len())
-            });
+            self.recount();
             self.revision += 1;
         }
         self.durable.get_mut(&life)
+    }
+
+    fn recount(&mut self) {
+        let lives = self.durable.values();
+        let held = lives.flat_map(|held| held.early.values());
+        (self.early, self.early_bytes) = held.fold((0, 0), |(count, bytes), event| {
+            (count + 1, bytes + event.payload.len())
+        });
     }
 
     /// What was held too early and is in order now.
@@ -375,37 +366,24 @@ impl EventBook {
 
     /// Up to where everything has come out, in order.
     pub fn heads(&self) -> impl Iterator<Item = EventHead> + '_ {
-        self.durable.iter().filter(|(_, held)| held.upto > 0).map(
-            |(&(origin, generation), held)| EventHead {
-                origin,
-                generation,
-                delivery: Delivery::AtLeastOnce,
-                upto: held.upto,
-            },
-        )
+        self.durable
+            .iter()
+            .filter(|(_, held)| held.upto > 0)
+            .map(|(&life, held)| head(life, Delivery::AtLeastOnce, held.upto))
     }
 
     /// The same for events that are sent at most once.
     pub fn fleeting_heads(&self) -> impl Iterator<Item = EventHead> + '_ {
-        self.fleeting.iter().filter(|(_, held)| held.next > 1).map(
-            |(&(origin, generation), held)| EventHead {
-                origin,
-                generation,
-                delivery: Delivery::AtMostOnce,
-                upto: held.next - 1,
-            },
-        )
+        self.fleeting
+            .iter()
+            .filter(|(_, held)| held.next > 1)
+            .map(|(&life, held)| head(life, Delivery::AtMostOnce, held.next - 1))
     }
 
     /// Up to where everything is durable, in order: what a later run needs.
     pub fn stored_heads(&self) -> impl Iterator<Item = EventHead> + '_ {
         let stored = self.durable.iter().filter(|(_, held)| held.stored > 0);
-        stored.map(|(&(origin, generation), held)| EventHead {
-            origin,
-            generation,
-            delivery: Delivery::AtLeastOnce,
-            upto: held.stored,
-        })
+        stored.map(|(&life, held)| head(life, Delivery::AtLeastOnce, held.stored))
     }
 
     /// A number for the heads of all origins that are `listed`: equal for equal heads.
@@ -433,12 +411,18 @@ impl EventBook {
         self.durable.retain(|life, _| life.0 != origin);
         self.fleeting.retain(|life, _| life.0 != origin);
         if self.durable.len() != before {
-            let held = self.durable.values().flat_map(|held| held.early.values());
-            (self.early, self.early_bytes) = held.fold((0, 0), |(count, bytes), event| {
-                (count + 1, bytes + event.payload.len())
-            });
+            self.recount();
             self.revision += 1;
         }
+    }
+}
+
+fn head((origin, generation): Life, delivery: Delivery, upto: u64) -> EventHead {
+    EventHead {
+        origin,
+        generation,
+        delivery,
+        upto,
     }
 }
 
@@ -458,97 +442,6 @@ impl Durable {
             self.stored = self.stored.max(to);
             self.skipped = None;
         }
-    }
-}
-
-impl Fleeting {
-    fn after(number: u64) -> Self {
-        Fleeting {
-            next: number + 1,
-            come: u64::MAX,
-            ..Fleeting::default()
-        }
-    }
-
-    fn take(&mut self, event: &Arc<UserEvent>, now: Instant, hold: Duration) -> Taken {
-        let number = event.sequence;
-        let fresh = self.next == 0;
-        if fresh {
-            self.next = 1;
-        }
-        if number < self.next {
-            return self.note_late(number);
-        }
-        if self.held.contains_key(&number) {
-            return Taken::Duplicate;
-        }
-        if !fresh && number - self.next > JUMP_MAX {
-            // A lie about one number must not silence the origin, nor a long absence of this node.
-            let near = self.jumped.is_some_and(|before| {
-                before != number && before.abs_diff(number) < HELD_MAX as u64
-            });
-            self.jumped = Some(number);
-            if !near {
-                return Taken::Beyond;
-            }
-        }
-        self.held.insert(number, Arc::clone(event));
-        let mut out = self.release_next();
-        while self.held.len() > HELD_MAX {
-            self.pass_over();
-            out.extend(self.release_next());
-        }
-        self.due = match self.due {
-            _ if self.held.is_empty() => None,
-            None => Some(now + hold),
-            due => due,
-        };
-        Taken::New(out)
-    }
-
-    fn note_late(&mut self, number: u64) -> Taken {
-        let behind = self.next - 1 - number;
-        if behind >= 64 {
-            return Taken::Duplicate;
-        }
-        let bit = 1 << behind;
-        let known = self.come & bit != 0;
-        self.come |= bit;
-        if known { Taken::Duplicate } else { Taken::Late }
-    }
-
-    /// What is held and next in order comes out.
-    fn release_next(&mut self) -> Vec<Arc<UserEvent>> {
-        let mut out = Vec::new();
-        while let Some(event) = self.held.remove(&self.next) {
-            self.next += 1;
-            self.come = self.come << 1 | 1;
-            out.push(event);
-        }
-        out
-    }
-
-    /// The first that is held is next: what is missing before it is waited for no longer.
-    fn pass_over(&mut self) {
-        if let Some(&first) = self.held.keys().next() {
-            let missing = first - self.next;
-            self.come = if missing < 64 {
-                self.come << missing
-            } else {
-                0
-            };
-            self.next = first;
-        }
-    }
-
-    fn release_all(&mut self) -> Vec<Arc<UserEvent>> {
-        let mut out = Vec::new();
-        while !self.held.is_empty() {
-            self.pass_over();
-            out.extend(self.release_next());
-        }
-        self.due = None;
-        out
     }
 }
 

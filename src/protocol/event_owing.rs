@@ -212,8 +212,8 @@ impl EventOwing {
         self.asking.entry(member).or_insert(first);
     }
 
-    /// Whom to ask now, the longest due first, at most `max`; each is asked again after `pause`, which
-    /// doubles once it has been asked some times in vain.
+    /// Whom to ask now, the longest due first, at most `max`; each is asked again after `pause`,
+    /// which doubles once it has been asked some times in vain.
     pub fn take_due(&mut self, now: Instant, max: usize, pause: Duration) -> Vec<NameHash> {
         let due = self.asking.iter().filter(|(_, asking)| asking.due <= now);
         let mut due: Vec<_> = due.map(|(&member, asking)| (asking.due, member)).collect();

@@ -98,8 +98,8 @@ pub struct EventPulls {
 }
 
 impl EventPulls {
-    /// `source` has what is lacked up to `upto`; it is asked from `not_before` on. Whether there was
-    /// room to note it.
+    /// `source` has what is lacked up to `upto`; it is asked from `not_before` on. Whether there
+    /// was room to note it.
     pub fn want(&mut self, lack: Lack, upto: u64, source: NameHash, not_before: Instant) -> bool {
         if !self.wanted.contains_key(&lack) && self.wanted.len() >= WANTED_MAX {
             return false;
@@ -205,8 +205,8 @@ impl EventPulls {
         Some((source?, lacking))
     }
 
-    /// All were asked in vain. What is known to exist is asked for again after a while; what somebody
-    /// only claimed is forgotten.
+    /// All were asked in vain. What is known to exist is asked for again after a while; what
+    /// somebody only claimed is forgotten.
     fn give_up(&mut self, lack: &Lack, now: Instant) {
         let exists = |it: &Wanted| it.evident || it.denials.values().any(Option::is_some);
         match self.wanted.get_mut(lack).filter(|it| exists(it)) {

@@ -195,8 +195,8 @@ pub enum Event {
         /// For how long it did not run.
         slept: Duration,
     },
-    /// An event of another member has come, in the order of its origin's numbers. It is acknowledged
-    /// once it is handed back as [`Input::Stored`](super::Input::Stored).
+    /// An event of another member has come, in the order of its origin's numbers. It is
+    /// acknowledged once it is handed back as [`Input::Stored`](super::Input::Stored).
     User(Arc<UserEvent>),
     /// Events of another member are kept nowhere any more: they will not come.
     UserMissed {

@@ -55,7 +55,7 @@ use super::large::{Announcement, Pull, Values};
 use super::list::List;
 use super::values::{
     Age, Centiseconds, Fingerprint, Flags, GenerationLow, MissRate, NameHashHigh, NodeIdLow,
-    PeriodPhase, ProbeSeq, VersionLow,
+    PeriodPhase, ProbeSeq, RefusalCode, VersionLow,
 };
 use super::{Carrier, DecodeError};
 use crate::member::{
@@ -246,25 +246,6 @@ pub struct Refused {
     pub reason: RefusalCode,
     /// The record that stands in the way, for a name conflict.
     pub holder: List<RecordUpdate, 1>,
-}
-
-/// Reasons of a refusal, as numbers; an unknown one counts as "unavailable".
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-pub struct RefusalCode(pub u8);
-
-impl RefusalCode {
-    /// The asked node belongs to another cluster.
-    pub const CLUSTER: RefusalCode = RefusalCode(1);
-    /// A running instance holds the name.
-    pub const NAME_CONFLICT: RefusalCode = RefusalCode(2);
-    /// The generation is too far ahead of the clock.
-    pub const FUTURE_GENERATION: RefusalCode = RefusalCode(3);
-    /// The record breaks a rule.
-    pub const RECORD: RefusalCode = RefusalCode(4);
-    /// The member was removed; its tombstone is told as the holder.
-    pub const FORGOTTEN: RefusalCode = RefusalCode(6);
-    /// The asked node cannot admit anybody now.
-    pub const UNAVAILABLE: RefusalCode = RefusalCode(5);
 }
 
 /// "An earlier life of yours had this generation; take a larger one and ask again."

@@ -395,6 +395,22 @@ fn golden_bytes() {
             frame("20")
         ),
         format!("{}{SENDER_HEX}01{record}", frame("21")),
+    ];
+    encodes_as(&messages()[..expected.len()], &expected);
+}
+
+fn encodes_as(messages: &[Message], expected: &[String]) {
+    assert_eq!(messages.len(), expected.len());
+    for (message, expected) in messages.iter().zip(expected) {
+        let bytes = hex(&encode(cluster(), message));
+        assert_eq!(&bytes, expected, "{:?}", message.kind());
+    }
+}
+
+#[test]
+fn golden_bytes_of_events() {
+    let frame = |kind: &str| format!("724d0100{}{kind}", hex(&cluster().0));
+    let expected = [
         format!(
             "{}{SENDER_HEX}01{HEAD_HEX}02010100{EVENT_HEX}ff0001{HEAD_HEX}",
             frame("28")
@@ -408,15 +424,7 @@ fn golden_bytes() {
         format!("{}{SENDER_HEX}01{SPAN_HEX}", frame("2b")),
         format!("{}{SENDER_HEX}01{EVENT_HEX}01{SPAN_HEX}01", frame("2c")),
     ];
-    assert_eq!(messages().len(), expected.len());
-    for (message, expected) in messages().iter().zip(expected) {
-        assert_eq!(
-            hex(&encode(cluster(), message)),
-            expected,
-            "{:?}",
-            message.kind()
-        );
-    }
+    encodes_as(&messages_of_events(), &expected);
 }
 
 #[test]

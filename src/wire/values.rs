@@ -190,6 +190,25 @@ pub struct ShortId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BucketSum(pub u16);
 
+/// Reasons of a refusal, as numbers; an unknown one counts as "unavailable".
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct RefusalCode(pub u8);
+
+impl RefusalCode {
+    /// The asked node belongs to another cluster.
+    pub const CLUSTER: RefusalCode = RefusalCode(1);
+    /// A running instance holds the name.
+    pub const NAME_CONFLICT: RefusalCode = RefusalCode(2);
+    /// The generation is too far ahead of the clock.
+    pub const FUTURE_GENERATION: RefusalCode = RefusalCode(3);
+    /// The record breaks a rule.
+    pub const RECORD: RefusalCode = RefusalCode(4);
+    /// The member was removed; its tombstone is told as the holder.
+    pub const FORGOTTEN: RefusalCode = RefusalCode(6);
+    /// The asked node cannot admit anybody now.
+    pub const UNAVAILABLE: RefusalCode = RefusalCode(5);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

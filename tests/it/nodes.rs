@@ -3,8 +3,10 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use rumord::member::{Generation, NodeId, Status};
-use rumord::node::{Node, Options, start};
+use rumord::member::{
+    Delivery, EVENT_PAYLOAD_BYTES_MAX, EventKey, EventName, EventRef, Generation, NodeId, Status,
+};
+use rumord::node::{AcceptError, Draft, Logged, Node, Options, PublishError, start};
 use rumord::protocol::JoinOutcome;
 use tokio::time::timeout;
 
@@ -55,6 +57,74 @@ async fn nodes_find_each_other_and_leave() {
     for node in [&first, &second] {
         wait_for(node, Status::Left, 1).await;
     }
+}
+
+fn draft(key: Option<u8>, payload: &[u8]) -> Draft {
+    Draft {
+        delivery: Delivery::AtLeastOnce,
+        key: key.map(|byte| EventKey([byte; 16])),
+        name: EventName::new("deploy").expect("valid"),
+        payload: payload.to_vec(),
+    }
+}
+
+#[tokio::test]
+async fn a_program_sends_events_and_learns_who_has_them() {
+    let first = node("n1", 1, &[]).await;
+    let second = node("n2", 2, &[&first]).await;
+    wait_for(&first, Status::Alive, 2).await;
+    wait_for(&second, Status::Alive, 2).await;
+    let sent = first.publish(draft(Some(7), b"v1")).await.expect("ready");
+    assert_eq!(first.publish(draft(Some(7), b"v1")).await, Ok(sent.clone()));
+    let reused = Err(PublishError::Store(AcceptError::KeyReused));
+    assert_eq!(first.publish(draft(Some(7), b"v2")).await, reused);
+    let large = vec![0; EVENT_PAYLOAD_BYTES_MAX + 1];
+    let refused = first.publish(draft(None, &large)).await;
+    assert!(
+        matches!(refused, Err(PublishError::Event(_))),
+        "{refused:?}"
+    );
+    let arrived = async {
+        let mut changes = second.events().changes();
+        loop {
+            let page = second.events().read(0, 100);
+            let users = page.entries.iter().filter_map(|entry| match &entry.what {
+                Logged::User(event) => Some(event.payload.clone()),
+                _ => None,
+            });
+            let users: Vec<_> = users.collect();
+            if !users.is_empty() {
+                return users;
+            }
+            changes.changed().await.expect("it lives");
+        }
+    };
+    let arrived = timeout(BOUND, arrived).await.expect("in time");
+    assert_eq!(arrived, [b"v1"]);
+    let event = EventRef {
+        origin: sent.origin.hash(),
+        generation: sent.generation,
+        delivery: Delivery::AtLeastOnce,
+        sequence: sent.sequence,
+    };
+    let known = async {
+        while first
+            .delivery(event)
+            .await
+            .expect("it runs")
+            .is_none_or(|it| !it.owed.is_empty())
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(BOUND, known).await.expect("in time");
+    let has = first.delivery(event).await.expect("it runs").expect("kept");
+    assert_eq!(has.delivered.len(), 2);
+    assert_eq!(first.backlog().now().events, 0);
+    first.leave().await.expect("it runs");
+    let left = first.publish(draft(None, b"x")).await;
+    let gone = matches!(left, Err(PublishError::Stopped(_) | PublishError::NotReady));
+    assert!(gone, "{left:?}");
 }
 
 #[tokio::test]

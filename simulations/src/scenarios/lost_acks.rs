@@ -14,7 +14,7 @@ const ASKED_MAX: u64 = 15;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "lost-acks",
-    story: "60 of 100 members cannot say anything to a third of the others: the second path tells the sender",
+    story: "60 of 100 members cannot reach a third of the others: the second path tells",
     play,
 };
 

@@ -8,7 +8,7 @@ use crate::world::{NodeIdChoice, Restart};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "receiver-restarts",
-    story: "members restart with and without their data: nothing old comes again, nothing is missed",
+    story: "members restart with their data and without: nothing is missed or comes again",
     play,
 };
 

@@ -11,7 +11,7 @@ use crate::world::Restart;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "replayed-packets",
-    story: "old datagrams with events come again and again, also after a restart: nothing shows twice",
+    story: "old datagrams with events come again, also after a restart: nothing shows twice",
     play,
 };
 

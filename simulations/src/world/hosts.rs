@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use rumord::protocol::Input;
+use rumord::time::Instant;
 
-use super::{Happening, World};
+use super::{EPOCH, Happening, World};
 use crate::link::exponential;
 use crate::process::{Condition, Lateness, ProcessId};
 use crate::queue::Class;
@@ -19,6 +20,17 @@ const STALL_SHARE_MAX: f64 = 0.98;
 const WALL_CLOCK_PERIOD: Duration = Duration::from_secs(5);
 
 impl World {
+    /// What a wall clock that is `ahead` by so many seconds shows; none shows times before 1970.
+    #[must_use]
+    pub fn wall_clock(&self, ahead: i64) -> Duration {
+        let step = Duration::from_secs(ahead.unsigned_abs());
+        let truth = EPOCH + self.now.since(Instant::ORIGIN);
+        match ahead < 0 {
+            true => truth.saturating_sub(step),
+            false => truth.saturating_add(step),
+        }
+    }
+
     /// For `length`, a process gets the processor for 50 ms at a time and then waits for 400 ms, in
     /// the mean, both exponentially distributed. While it waits it handles nothing; then it handles
     /// what has come, then its timers.

@@ -10,7 +10,7 @@ use rumord::member::{Generation, NameHash, NodeId, NodeName};
 use rumord::protocol::{Bootstrap, Identity, Input, Node, PeriodStart, Roster};
 use rumord::time::Instant;
 
-use super::{EPOCH, World};
+use super::World;
 use crate::process::{Clock, Condition, Lateness, Process, ProcessId};
 use crate::store::EventStore;
 
@@ -421,17 +421,6 @@ impl World {
         match numbered {
             Some(process) if process.address == address && process.is_up() => Some(process.id),
             _ => self.listeners.get(&address).copied(),
-        }
-    }
-
-    /// What a wall clock that is `ahead` by so many seconds shows; none shows times before 1970.
-    #[must_use]
-    pub fn wall_clock(&self, ahead: i64) -> Duration {
-        let step = Duration::from_secs(ahead.unsigned_abs());
-        let truth = EPOCH + self.now.since(Instant::ORIGIN);
-        match ahead < 0 {
-            true => truth.saturating_sub(step),
-            false => truth.saturating_add(step),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! after the commit that holds it.
 
 mod disk;
+mod doubt;
 mod members;
 
 use std::path::PathBuf;
@@ -13,21 +14,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::batch::{Batch, KeyCount, Said, Scene, Task, Waiting, Work};
-use super::call_rows;
 use super::calls;
 use super::event_rows;
 use super::inbox::{Inbox, Request, Shared};
 use super::journal::Journal;
 use super::key_rows;
-use super::keys::{Keyed, Outcome};
+use super::keys::Outcome;
 use super::parking::Parking;
 use super::rows::{self, Identity};
 use crate::daemon::event::kind;
-use crate::member::{Generation, UserEvent};
+use crate::member::Generation;
 use crate::node::{AcceptError, Arrival, Durable, Kept, Marks, Reservation};
+use doubt::Doubt;
 use members::WrittenMembers;
 
 /// How long to gather after the first transition of a commit: what comes together is written
@@ -58,30 +59,6 @@ struct Written {
     /// Whether all marks are there: not in a database that was made anew.
     marks: bool,
     members: WrittenMembers,
-}
-
-/// What a commit that failed may have left on the disk all the same.
-struct Doubt {
-    first: u64,
-    copies: Vec<Arc<UserEvent>>,
-    taken: Vec<Keyed>,
-}
-
-impl Doubt {
-    /// What `work` leaves if its commit fails, and what an earlier one may have left.
-    fn of(work: &Work, first: u64, earlier: Option<Doubt>) -> Self {
-        let mut doubt = Doubt {
-            first,
-            copies: work.copies.clone(),
-            taken: work.taken.clone(),
-        };
-        if let Some(earlier) = earlier {
-            doubt.first = doubt.first.min(earlier.first);
-            doubt.copies.extend(earlier.copies);
-            doubt.taken.extend(earlier.taken);
-        }
-        doubt
-    }
 }
 
 pub(super) struct Writer {
@@ -256,7 +233,7 @@ impl Writer {
         };
         let began = Instant::now();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        undo(&transaction, self.doubt.as_ref())?;
+        doubt::undo(&transaction, self.doubt.as_ref())?;
         let journal = Journal::new(&transaction, self.shared.targets(), &kept, self.told);
         journal.catch_up(&kept, self.written.event)?;
         let scene = Scene {
@@ -374,7 +351,7 @@ impl Writer {
             return Ok(());
         };
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        undo(&transaction, self.doubt.as_ref())?;
+        doubt::undo(&transaction, self.doubt.as_ref())?;
         let journal = Journal::new(&transaction, self.shared.targets(), kept, self.told);
         let written = journal.catch_up(kept, self.written.event)?;
         drop(journal);
@@ -421,18 +398,6 @@ impl Writer {
         self.sweep_at = Instant::now() + SWEEP_PERIOD;
         Ok(())
     }
-}
-
-fn undo(transaction: &Transaction, doubt: Option<&Doubt>) -> rusqlite::Result<()> {
-    let Some(doubt) = doubt else {
-        return Ok(());
-    };
-    event_rows::undo(transaction, doubt.first, &doubt.copies)?;
-    call_rows::undo(transaction, doubt.first)?;
-    doubt
-        .taken
-        .iter()
-        .try_for_each(|keyed| key_rows::undo(transaction, keyed))
 }
 
 fn refuse(waiting: Waiting, reason: &str) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::fleeting::{HELD_MAX, JUMP_MAX};
 use super::*;
 use crate::member::{EventName, NodeName};
 

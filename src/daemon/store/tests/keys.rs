@@ -96,31 +96,34 @@ async fn who_waits_is_woken_by_the_answer_or_takes_over() {
     let store = &fed.store;
     let key = keyed("", "k", 1);
     let owner = token(&store.begin(key.clone(), PATIENT).await);
-    let waiting = || store.begin(key.clone(), PATIENT);
+    // Both wait; one of them takes over, and the other one waits for it in turn.
+    let wait = async || match store.begin(key.clone(), PATIENT).await {
+        Outcome::Begun(token) => {
+            assert!(store.complete(key.clone(), token, answer("done")).await);
+            None
+        }
+        outcome => Some(outcome),
+    };
     let give_up = async {
         tokio::time::sleep(IMPATIENT).await;
         assert!(store.abandon(key.clone(), owner).await);
     };
-    let finish = async |outcomes: [Outcome; 2]| {
-        let begun = |outcome: &&Outcome| matches!(outcome, Outcome::Begun(_));
-        let new: Vec<_> = outcomes.iter().filter(begun).collect();
-        assert_eq!(new.len(), 1, "{outcomes:?}");
-        store
-            .complete(key.clone(), token(new[0]), answer("done"))
-            .await
-    };
-    // One of the two goes on; the other one waits for it in turn.
-    let (one, other) = (waiting(), waiting());
-    tokio::pin!(one, other);
-    give_up.await;
-    let (first, rest) = tokio::select! {
-        outcome = &mut one => (outcome, other),
-        outcome = &mut other => (outcome, one),
-    };
-    let done = finish([first, Outcome::Running]);
-    let (done, second) = tokio::join!(done, rest);
-    assert!(done);
-    assert_eq!(second, Outcome::Replayed(answer("done")));
+    let (one, other, ()) = tokio::join!(wait(), wait(), give_up);
+    let told: Vec<Outcome> = [one, other].into_iter().flatten().collect();
+    assert_eq!(told, [Outcome::Replayed(answer("done"))]);
+}
+
+#[tokio::test]
+async fn a_key_that_was_taken_for_somebody_who_has_gone_is_free_again() {
+    let dir = TestDir::new();
+    let (fed, _) = Fed::open(&dir, "default", NOW);
+    let store = &fed.store;
+    let key = keyed("", "k", 1);
+    let owner = token(&store.begin(key.clone(), PATIENT).await);
+    assert_eq!(store.begin(key.clone(), IMPATIENT).await, Outcome::Running);
+    // The one that has stopped waiting is passed over.
+    assert!(store.abandon(key.clone(), owner).await);
+    token(&store.begin(key, PATIENT).await);
 }
 
 /// josipmusa/idempotency4j#9, arun0009/idempotent PR#217: two callers with one key saw each other's
