@@ -43,6 +43,8 @@ pub struct Table<A> {
     own: Option<usize>,
     /// Who was looked up last, and where that was: a message asks for its sender several times.
     asked: Cell<Option<(NameHash, usize)>>,
+    /// Where on the ring was looked last: a walk around it goes on from there.
+    walked: Cell<usize>,
     /// Alive and suspect members without the local one: the hash ring.
     active: Index,
     /// Dead and left members, tombstones that are not listed any more included: what is swept.
@@ -65,6 +67,7 @@ impl<A> Table<A> {
             entries: Vec::new(),
             own: None,
             asked: Cell::new(None),
+            walked: Cell::new(0),
             active: Index::default(),
             gone: Index::default(),
             dead: Vec::new(),
@@ -142,6 +145,7 @@ impl<A> Table<A> {
     /// The ring is shorter.
     #[must_use]
     pub fn active_at(&self, position: usize) -> (NameHash, &Entry<A>) {
+        self.walked.set(position);
         let place = self.active.place(position);
         (self.active.members()[position], &self.entries[place])
     }
@@ -150,6 +154,10 @@ impl<A> Table<A> {
     /// ring after the last.
     #[must_use]
     pub fn ring_after(&self, member: NameHash) -> usize {
+        let walked = self.walked.get();
+        if self.active.members().get(walked) == Some(&member) {
+            return walked + 1;
+        }
         match self.active.position(member) {
             Ok(position) => position + 1,
             Err(position) => position,
@@ -421,8 +429,7 @@ impl<A> Table<A> {
             self.active.remove(member);
             self.gone.set(member, place);
         }
-        let listed = self.entries[place].listed;
-        self.list_dead(member, listed && status == Status::Dead);
+        self.list_dead(member, self.entries[place].listed && status == Status::Dead);
     }
 
     fn list_dead(&mut self, member: NameHash, is_dead: bool) {
