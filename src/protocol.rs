@@ -287,7 +287,7 @@ impl Node {
         let timers = Timers::beginning_with(Timer::Period, now, first_period.since(now));
         let mut node = Node {
             cluster: ClusterTag::of(&identity.cluster),
-            life: Life::at_start(bootstrap),
+            life: Life::at_start(bootstrap == Bootstrap::Join),
             local: Local::new(
                 identity.name,
                 identity.generation,

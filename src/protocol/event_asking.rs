@@ -160,8 +160,8 @@ impl Node {
         }
     }
 
-    /// What is owed, with the question whether it is there; where it is much, only the question: who
-    /// lacks it then pulls it.
+    /// What is owed, with the question whether it is there; where it is much, only the question:
+    /// who lacks it then pulls it.
     fn direct_question(&self, owed: &[Owed]) -> Message {
         let mut room = self.events_room();
         let (mut asked, mut told) = (Vec::new(), Vec::new());

@@ -1,7 +1,5 @@
 //! Where a node is in its life.
 
-use super::input::Bootstrap;
-
 /// Where a node is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
@@ -18,12 +16,9 @@ pub enum Life {
 }
 
 impl Life {
-    /// Where a node begins.
+    /// Where a node begins: with join addresses it waits to be admitted.
     #[must_use]
-    pub const fn at_start(bootstrap: Bootstrap) -> Self {
-        match bootstrap {
-            Bootstrap::Alone => Life::Ready,
-            Bootstrap::Join => Life::Joining,
-        }
+    pub const fn at_start(joins: bool) -> Self {
+        if joins { Life::Joining } else { Life::Ready }
     }
 }
