@@ -1,6 +1,7 @@
 //! The core alone, fed with frames that no honest peer would send.
 
 mod claims;
+mod events;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -133,6 +133,23 @@ pub(super) static KEYS: &[Key] = &[
         "Time between the rounds in which one update is pushed"
     ),
     number!(
+        event_rate,
+        "BYTES",
+        SPREADING,
+        "Bytes of user events told per second, sustained, beside the news"
+    ),
+    number!(
+        event_burst,
+        "BYTES",
+        SPREADING,
+        "Bytes of user events that may be told at once"
+    ),
+    length!(
+        event_retention,
+        SPREADING,
+        "How long user events are kept for members that lack them"
+    ),
+    number!(
         datagram_bytes_max,
         "BYTES",
         SPREADING,
