@@ -39,7 +39,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{RwLock, Semaphore, watch};
 
 use self::body::{BODY_BYTES_MAX, EVENT_BODY_BYTES_MAX, METADATA_BODY_BYTES_MAX};
 use self::connections::{Activity, Bounded, CONNECTIONS_MAX};
@@ -183,6 +183,8 @@ struct App {
     blocked: Arc<Semaphore>,
     /// Places for event streams.
     streams: Arc<Semaphore>,
+    /// Held by requests under a key for as long as they are worked on.
+    working: Arc<RwLock<()>>,
     /// Closed when the server stops.
     stop: watch::Receiver<()>,
 }
@@ -219,8 +221,10 @@ async fn serve_on(
         hosts: axum::serve::Listener::local_addr(&listener).map_or(Hosts::Loopback, Hosts::of),
         blocked: Arc::new(Semaphore::new(listener.blocked_reads_max())),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        working: Arc::default(),
         stop,
     };
+    let working = Arc::clone(&app.working);
     let overtime = overtime(app.clone());
     let service = router(app).into_make_service_with_connect_info::<Activity>();
     let server = axum::serve(listener, service).with_graceful_shutdown(async move {
@@ -230,6 +234,13 @@ async fn serve_on(
     tokio::select! {
         _ = server.into_future() => {}
         () = overtime => tracing::warn!("gave up on HTTP answers that clients did not take"),
+    }
+    // What was done is remembered, though its client has hung up.
+    if tokio::time::timeout(DRAIN_TIMEOUT, working.write())
+        .await
+        .is_err()
+    {
+        tracing::warn!("gave up on requests under a key that take too long");
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Requests {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    /// Listened to so that a limit on the size of files is an error of the write, not an end.
+    _file_size: Signal,
     leash: Option<oneshot::Receiver<()>>,
 }
 
@@ -68,6 +70,7 @@ impl Requests {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
             leash,
         })
     }

@@ -60,8 +60,9 @@ pub struct KeyConflict {
 }
 
 impl Logged {
-    /// What of it counts against [`EVENT_BYTES_MAX`].
-    fn payload_bytes(&self) -> usize {
+    /// Bytes of the payload that a client sent, which count against [`EVENT_BYTES_MAX`].
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
         match self {
             Logged::Member(_) => 0,
             Logged::User(event) | Logged::Conflict(KeyConflict { event, .. }) => {

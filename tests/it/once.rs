@@ -1,6 +1,7 @@
 //! Requests that are sent again, to one node or to several.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::thread;
 
 use serde_json::{Value, json};
@@ -93,6 +94,10 @@ fn a_retry_at_another_node_finds_the_event_and_another_body_is_refused() {
     });
     let other = agent_post(&agents[1], &body("6"), "k");
     assert_eq!(other.status, 422, "{}", other.body);
+    // The wrong request leaves the key to the right one.
+    assert_eq!(agent_post(&agents[1], &body("5"), "k").status, 201);
+    assert_eq!(agent_post(&agents[1], &body("5"), "k").status, 200);
+    assert_eq!(agent_post(&agents[1], &body("6"), "k").status, 422);
     poll("the event", || {
         uids(&agents[2])
             .contains_key(first["uid"].as_str()?)
@@ -140,6 +145,7 @@ fn of_two_requests_under_one_key_one_counts_and_the_other_learns_it() {
     let retry = agent_post(&second, &body("6"), "k");
     assert_eq!(retry.status, 422, "{}", retry.body);
     assert_eq!(agent_post(&first, &body("5"), "k").status, 200);
+    assert_eq!(agent_post(&second, &body("5"), "k").status, 201);
     let conflicts = |agent: &Agent| {
         let all = crate::stores::events(agent, 0);
         all.iter()
@@ -199,5 +205,35 @@ fn the_load_with_one_key_is_one_event() {
             assert!(said.contains("distinct bodies  1\n"), "{said}");
             assert_eq!(uids(&agent).len() - before, events);
         }
+    }
+}
+
+/// A client asks for a leave and hangs up: the process does not end before the answer is remembered,
+/// and the same request after a restart leaves nothing a second time.
+#[test]
+fn a_leave_whose_client_hung_up_is_done_once() {
+    let dir = Dir::new();
+    let data = dir.data("n1");
+    let arguments = ["--profile", "local", "--data-dir", &data];
+    for round in 0..10 {
+        let key = format!("leave-{round}");
+        let mut agent = Agent::start("n1", &arguments);
+        let mut stream = std::net::TcpStream::connect(&agent.http).expect("it serves");
+        let request = format!(
+            "POST /v1/leave HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: {key}\r\n\
+             Content-Length: 0\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("it is read");
+        thread::sleep(std::time::Duration::from_micros(200 * round));
+        drop(stream);
+        // A request that was not read at all is no request: ask once more.
+        let asked = agent.post_once("/v1/leave", "", &key);
+        assert!(asked.is_none_or(|answer| [202, 409].contains(&answer.status)));
+        agent.wait_for_end();
+        let again = Agent::start("n1", &arguments);
+        let repeat = again.post_once("/v1/leave", "", &key).expect("it serves");
+        assert_eq!(repeat.status, 202);
+        let own = again.get("/readyz").expect("it serves");
+        assert_eq!(own.status, 200, "it has not left again: {}", own.body);
     }
 }

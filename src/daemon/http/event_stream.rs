@@ -25,8 +25,10 @@ use crate::node::{EventLog, Page};
 
 /// Streams at a time.
 pub(super) const STREAMS_MAX: usize = 64;
-/// Events that go out in one piece.
+/// Events that go out in one piece, and their payloads in bytes, beyond the first one's: what a
+/// reader that does not read holds.
 const PAGE: usize = 64;
+const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// An idle stream says this often that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The first words: how soon a reader that has lost the stream asks again.
@@ -107,13 +109,29 @@ async fn next_page(
     changes: &mut watch::Receiver<u64>,
 ) -> Page {
     loop {
-        let page = wanted.read(log, *cursor, PAGE);
+        let mut page = wanted.read(log, *cursor, PAGE);
+        cut(&mut page);
         *cursor = page.next;
         if !page.entries.is_empty() || page.reset.is_some() {
             return page;
         }
         // The log outlives its streams.
         let _ = changes.wait_for(|&head| head != page.next).await;
+    }
+}
+
+/// Leaves what goes beyond the bytes of a piece for the next one.
+fn cut(page: &mut Page) {
+    let mut bytes = 0;
+    let fitting = page.entries.iter().take_while(|entry| {
+        let first = bytes == 0;
+        bytes += entry.what.payload_bytes().max(1);
+        first || bytes <= PAGE_BYTES_MAX
+    });
+    let fitting = fitting.count();
+    if fitting < page.entries.len() {
+        page.entries.truncate(fitting);
+        page.next = page.entries.last().map_or(page.next, |last| last.id);
     }
 }
 
@@ -136,4 +154,45 @@ fn text(page: &Page) -> String {
         let _ = write!(text, "id: {id}\nevent: {kind}\ndata: {data}\n\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::member::{Delivery, EventName, Generation, UserEvent};
+    use crate::node::Logged;
+
+    fn sized(sequence: u64, bytes: usize) -> Logged {
+        Logged::User(Arc::new(UserEvent {
+            origin: "n1".parse().expect("valid"),
+            generation: Generation(1),
+            delivery: Delivery::AtLeastOnce,
+            sequence,
+            key: None,
+            unix_ms: 0,
+            name: EventName::new("tick").expect("valid"),
+            payload: vec![b'x'; bytes],
+        }))
+    }
+
+    /// Readers that do not read hold one piece each: it is bounded in bytes, and none is left out.
+    #[test]
+    fn a_piece_is_bounded_in_bytes_and_the_next_goes_on_behind_it() {
+        let log = EventLog::new(Generation(0), Vec::new(), None);
+        for (number, bytes) in [10, 60_000, 60_000, 10, 10].into_iter().enumerate() {
+            log.append(SystemTime::now(), sized(number as u64 + 1, bytes));
+        }
+        let mut cursor = 0;
+        let mut pieces = Vec::new();
+        while cursor < log.head() {
+            let mut page = log.read(cursor, PAGE);
+            cut(&mut page);
+            pieces.push(page.entries.len());
+            cursor = page.next;
+        }
+        assert_eq!(pieces, [2, 3]);
+    }
 }

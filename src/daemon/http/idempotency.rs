@@ -3,7 +3,7 @@
 //! A key belongs to a principal and to one request: its method, target and body. The first to come
 //! takes the key, works in a task of its own, which a client that hangs up does not end, and
 //! completes the key with its answer; a repeat gets that answer. What may succeed later is not
-//! remembered: every 5xx, and 403, 408, 409 and 429.
+//! remembered: every 5xx, and 403, 408, 409, 412, 413, 415 and 429.
 
 use std::time::Duration;
 
@@ -85,8 +85,14 @@ pub(super) async fn once(State(rule): State<Rule>, mut request: Request, next: N
         request.extensions_mut().insert(keyed);
         return next.run(request).await;
     }
-    // Whether its client waits or not.
-    let work = tokio::spawn(lease(rule.app, keyed, request, next));
+    // Whether its client waits or not; the server does not end before.
+    let working = rule.app.working.clone().read_owned().await;
+    let work = async move {
+        let response = lease(rule.app, keyed, request, next).await;
+        drop(working);
+        response
+    };
+    let work = tokio::spawn(work);
     work.await.unwrap_or_else(|_| broken().into_response())
 }
 
@@ -131,6 +137,9 @@ pub(super) fn is_final(status: StatusCode) -> bool {
             StatusCode::FORBIDDEN
                 | StatusCode::REQUEST_TIMEOUT
                 | StatusCode::CONFLICT
+                | StatusCode::PRECONDITION_FAILED
+                | StatusCode::PAYLOAD_TOO_LARGE
+                | StatusCode::UNSUPPORTED_MEDIA_TYPE
                 | StatusCode::TOO_MANY_REQUESTS
         )
 }
@@ -359,12 +368,13 @@ mod tests {
             (204, true),
             (400, true),
             (404, true),
-            (412, true),
-            (413, true),
             (422, true),
             (403, false),
             (408, false),
             (409, false),
+            (412, false),
+            (413, false),
+            (415, false),
             (429, false),
             (500, false),
             (502, false),

@@ -42,6 +42,8 @@ fn post_blocking(
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
+        // The target is what the settings name, whatever the environment says about the web.
+        .proxy(None)
         .timeout_global(Some(timeout))
         .user_agent(concat!("rumord/", env!("CARGO_PKG_VERSION")))
         .build();

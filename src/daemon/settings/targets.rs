@@ -31,9 +31,10 @@ pub(super) const EXAMPLE: &str = "
 #
 # Who is told of events, at least once each; `rumord outbox list` shows what could not be told.
 # Only kinds, names and tags that are given restrict: names are those of members for their changes,
-# and of events for those that clients sent; tags are the member's. A handler has the event as JSON
-# on its standard input, and its fields in RUMORD_EVENT_KIND, RUMORD_EVENT_ID and so on. A webhook
-# is posted it, with its id as Idempotency-Key.
+# and of events for those that clients sent; tags are the member's, or those of the member that sent
+# the event. A handler has the event as JSON on its standard input, and its fields in
+# RUMORD_EVENT_KIND, RUMORD_EVENT_ID and so on. A webhook is posted it, with its id as
+# Idempotency-Key.
 #
 # [[handler]]
 # name = \"on-failure\"

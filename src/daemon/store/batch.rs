@@ -14,7 +14,7 @@ use super::keys::{Answer, KEY_BYTES_MAX, KEYS_MAX, Keyed, Outcome, Post, Reply, 
 use super::rows::millis;
 use crate::daemon::digest::{content, content_of};
 use crate::daemon::outbox::Target;
-use crate::member::{Delivery, EventRef, Generation, NameHash, NodeName, Uid, UserEvent};
+use crate::member::{Delivery, EventKey, EventRef, Generation, NameHash, NodeName, Uid, UserEvent};
 use crate::node::{
     AcceptError, Accepted, Arrival, Draft, KeyConflict, LogEntry, Logged, Marks, Place,
 };
@@ -201,7 +201,9 @@ impl<'a> Batch<'a> {
         self.work.copies.push(Arc::clone(&event));
         if overrules(&event, &held) {
             if let Some(key) = event.key {
-                key_rows::overrule(self.transaction, key, &Answer::key_reused())?;
+                let freed = key_rows::release(self.transaction, key)?;
+                self.work.count.keys -= freed.keys;
+                self.work.count.bytes -= freed.bytes;
             }
             self.append(Logged::Conflict(KeyConflict {
                 event,
@@ -219,10 +221,8 @@ impl<'a> Batch<'a> {
         draft: Draft,
         place: Place,
     ) -> rusqlite::Result<Result<Accepted, AcceptError>> {
-        if let Some(key) = draft.key
-            && let Some(held) = event_rows::read_key(self.transaction, key)?
-        {
-            if held.content != content(draft.delivery, &draft.name, &draft.payload) {
+        if let Some((key, held)) = self.held_under_key(&draft)? {
+            if !says(&draft, &held) {
                 return Ok(Err(AcceptError::KeyReused));
             }
             return Ok(Ok(Accepted {
@@ -250,6 +250,20 @@ impl<'a> Batch<'a> {
         Ok(Ok(accepted))
     }
 
+    /// The event that counts under the key of `draft`.
+    fn held_under_key(&self, draft: &Draft) -> rusqlite::Result<Option<(EventKey, KeyRow)>> {
+        let Some(key) = draft.key else {
+            return Ok(None);
+        };
+        let held = event_rows::read_key(self.transaction, key)?;
+        Ok(held.map(|held| (key, held)))
+    }
+
+    fn is_key_reused(&self, draft: &Draft) -> rusqlite::Result<bool> {
+        let held = self.held_under_key(draft)?;
+        Ok(held.is_some_and(|(_, held)| !says(draft, &held)))
+    }
+
     /// Key, event and answer are durable together, or not at all.
     fn post(&mut self, post: Post) -> rusqlite::Result<Outcome> {
         let Post {
@@ -264,8 +278,12 @@ impl<'a> Batch<'a> {
             return Ok(outcome);
         }
         let offer = match (draft, place) {
+            // Not remembered: it is another request that the key stands for, and that may come yet.
+            (Ok(draft), Ok(_)) if self.is_key_reused(&draft)? => {
+                return Ok(Outcome::Done(render(&Verdict::KeyReused)));
+            }
             (Ok(draft), Ok(place)) => Ok((draft, place)),
-            // Not remembered: it may succeed later.
+            // Nor this: it may succeed later.
             (Ok(_), Err(refusal)) => return Ok(Outcome::Done(refusal)),
             (Err(wrong), _) => Err(wrong),
         };
@@ -394,6 +412,11 @@ impl Work {
         };
         self.upto.iter().map(mark).collect()
     }
+}
+
+/// Whether an event that a client sends says the same as the one that is held under its key.
+fn says(draft: &Draft, held: &KeyRow) -> bool {
+    held.content == content(draft.delivery, &draft.name, &draft.payload)
 }
 
 /// Whether `event` says something else than the event held under its key, and counts more: the one

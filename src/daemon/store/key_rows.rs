@@ -137,17 +137,21 @@ pub(super) fn abandon(
     Ok(changed > 0)
 }
 
-/// Replaces what was answered for the event of this key, which another one has overruled.
-pub(super) fn overrule(
+/// Forgets what was answered for the event of this key, which another one has overruled: who asks
+/// again is told what counts. What that frees.
+pub(super) fn release(
     transaction: &Transaction,
     EventKey(event): EventKey,
-    answer: &Answer,
-) -> rusqlite::Result<()> {
-    transaction.execute(
-        "update idempotency set status = ?2, headers = ?3, body = ?4 where event_key = ?1",
-        params![event, answer.status, headers_text(answer), answer.body],
-    )?;
-    Ok(())
+) -> rusqlite::Result<KeyCount> {
+    let mut statement = transaction
+        .prepare_cached("delete from idempotency where event_key = ?1 returning bytes")?;
+    let bytes = statement.query_map([event], |row| row.get::<_, i64>(0))?;
+    let mut freed = KeyCount::default();
+    for bytes in bytes {
+        freed.keys += 1;
+        freed.bytes += bytes?.unsigned_abs();
+    }
+    Ok(freed)
 }
 
 /// Removes what a commit that failed may have left.

@@ -146,6 +146,8 @@ impl Writer {
             Some(Request::Follow { kept, written }) => {
                 self.written.event = written;
                 self.told = written;
+                // What waits for targets that are no more is parked at once.
+                self.sweep_at = Instant::now();
                 self.identity.generation = self.identity.generation.max(kept.generation.0);
                 self.kept = Some(*kept);
             }

@@ -229,6 +229,7 @@ async fn the_description_lists_exactly_the_served_routes() {
         writes: Writes::On,
         hosts: Hosts::Any,
         blocked: std::sync::Arc::new(tokio::sync::Semaphore::new(1)),
+        working: std::sync::Arc::default(),
         streams: std::sync::Arc::new(tokio::sync::Semaphore::new(1)),
         stop: tokio::sync::watch::channel(()).1,
     };
